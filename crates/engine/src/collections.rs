@@ -1,0 +1,41 @@
+//! A hash map that cannot be iterated.
+//!
+//! The engine may look things up by hash, but may never let a hash decide an order. [`Lookup`] makes
+//! the second impossible: it offers no iteration at all. Anything whose order matters lives in a
+//! `Vec`, a slot table or a `BTreeMap`.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+
+/// A map from `K` to `V` for look-ups only: `O(1)`, unseeded, without iteration.
+#[derive(Debug, Clone)]
+pub struct Lookup<K, V>(rustc_hash::FxHashMap<K, V>);
+
+impl<K, V> Default for Lookup<K, V> {
+    fn default() -> Self {
+        Self(rustc_hash::FxHashMap::default())
+    }
+}
+
+impl<K: Eq + Hash, V> Lookup<K, V> {
+    /// The value at `key`.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get(key)
+    }
+
+    /// Stores `value` at `key` and returns what was there.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        self.0.insert(key, value)
+    }
+
+    /// Removes and returns the value at `key`.
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.remove(key)
+    }
+}

@@ -1,0 +1,155 @@
+//! Effects that drivers carry out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::framework::PluginName;
+use crate::model::{Allocation, PodName, PodUid, Ticket};
+
+/// What [`Engine::poll`](crate::Engine::poll) says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Carry this out, and poll again.
+    Act(Action),
+    /// The step budget of this poll is spent with work left: bring in what waits outside, and poll again.
+    Busy,
+    /// Nothing to do before the next event or [`Engine::next_wakeup`](crate::Engine::next_wakeup).
+    Rest,
+}
+
+/// An effect to carry out. Those with a ticket answer with
+/// [`Event::ActionFinished`](crate::Event::ActionFinished); until then the engine assumes their effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Prepare a pod for its node (volumes, later claims); all of a pod's preparations come before its bind.
+    PreBind {
+        /// Names this action.
+        ticket: Ticket,
+        /// The pod.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// The node.
+        node: Arc<str>,
+        /// What to prepare.
+        step: PreBindStep,
+    },
+    /// Bind a pod: node and record in one write, under the pod's UID.
+    Bind {
+        /// Names this action.
+        ticket: Ticket,
+        /// The pod; a precondition of the write.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// The node.
+        node: Arc<str>,
+        /// The record to write in the same transaction.
+        allocation: Allocation,
+    },
+    /// Say on a pod why it waits. Comes only when the text changed.
+    SetCondition {
+        /// The pod.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// The condition.
+        condition: Condition,
+    },
+    /// Tell people.
+    Report(Notice),
+}
+
+/// Something for a plugin's driver half to do before a pod is bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreBindStep {
+    /// The plugin that asks.
+    pub plugin: PluginName,
+    /// What it asks, in its own words.
+    pub work: String,
+}
+
+/// The pod condition `PodScheduled=False`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// Its reason.
+    pub reason: ConditionReason,
+    /// Its message.
+    pub message: Arc<str>,
+}
+
+/// The reason of a [`Condition`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionReason {
+    /// Nowhere to put it.
+    Unschedulable,
+    /// Something failed; it is tried again.
+    SchedulerError,
+}
+
+impl fmt::Display for ConditionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
+        })
+    }
+}
+
+/// Something that people should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Facts put more onto a card than it has. It takes nothing until that heals.
+    CardOvercommitted {
+        /// The node.
+        node: Arc<str>,
+        /// The card's UUID.
+        uuid: Arc<str>,
+        /// What is wrong.
+        why: String,
+    },
+    /// The card is in order again.
+    CardHealed {
+        /// The node.
+        node: Arc<str>,
+        /// The card's UUID.
+        uuid: Arc<str>,
+    },
+    /// A pod was bound without a record; its devices are a guess.
+    DevicesAssumed {
+        /// The pod.
+        pod: PodName,
+        /// Its node.
+        node: Arc<str>,
+        /// UUIDs of the assumed cards.
+        uuids: Vec<Arc<str>>,
+    },
+    /// While we were binding a pod, somebody else bound it elsewhere. Our claim is dropped.
+    BoundElsewhere {
+        /// The pod.
+        pod: PodName,
+        /// The node that we chose.
+        ours: Arc<str>,
+        /// The node that it is on.
+        theirs: Arc<str>,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CardOvercommitted { node, uuid, why } => {
+                write!(f, "node {node}: GPU {uuid} is overcommitted ({why}); it takes nothing until that heals")
+            }
+            Self::CardHealed { node, uuid } => write!(f, "node {node}: GPU {uuid} is in order again"),
+            Self::DevicesAssumed { pod, node, uuids } => write!(
+                f,
+                "pod {pod} on node {node} has no allocation record; assumed to hold {}",
+                if uuids.is_empty() { "no GPU that is known".to_owned() } else { uuids.join(", ") }
+            ),
+            Self::BoundElsewhere { pod, ours, theirs } => {
+                write!(f, "pod {pod} was bound to {theirs} by somebody else while we were binding it to {ours}")
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Facts that drivers bring.
+
+use crate::model::{DeviceReport, Node, Pod, PodUid, Ticket};
+
+/// A fact. The engine never refuses one: what contradicts its own view is observed and reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A node appeared or changed.
+    NodeApplied(Box<Node>),
+    /// A node is gone. Its pods keep their places until they go too.
+    NodeDeleted {
+        /// The node's name.
+        name: String,
+    },
+    /// An agent reported a node's cards.
+    DevicesReported(Box<DeviceReport>),
+    /// A node's report is gone: what the node object says of its cards counts again.
+    DeviceReportDeleted {
+        /// The node's name.
+        node: String,
+    },
+    /// A pod appeared or changed.
+    PodApplied(Box<Pod>),
+    /// A pod is gone or finished: it holds nothing any more.
+    PodDeleted {
+        /// The pod's UID.
+        uid: PodUid,
+    },
+    /// An action was carried out, or not.
+    ActionFinished {
+        /// The action's ticket. Unknown tickets are ignored: the pod went away in between.
+        ticket: Ticket,
+        /// How it ended.
+        outcome: Outcome,
+    },
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It took effect.
+    Done,
+    /// It did not take effect, for sure; the text says why. The pod backs off and is tried again.
+    Failed(String),
+}

@@ -1,0 +1,3 @@
+//! The scheduling framework.
+/// A plugin's name.
+pub type PluginName = &'static str;

@@ -1,0 +1,40 @@
+//! What the engine talks about: nodes, GPUs, pods, and what pods ask for.
+//!
+//! Two layers. What drivers hand in ([`Node`], [`Pod`], [`DeviceReport`]) is plain data with strings,
+//! as the cluster says it. What the engine keeps is compiled from it: labels and names interned,
+//! requests summed, equal pods folded into one class.
+
+mod allocation;
+mod effective;
+mod gpu;
+mod ids;
+mod models;
+mod node;
+mod pod;
+mod quantity;
+mod request;
+mod resources;
+mod selector;
+mod symbols;
+mod taint;
+mod time;
+mod units;
+
+pub use allocation::{Allocation, ContainerAllocation, DeviceGrant, GrantKind};
+pub use effective::{PodRequests, effective_requests, non_zero_requests};
+pub use gpu::{CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Partition, Partitioning};
+pub use ids::{ClassId, NodeId, PodId, PodName, PodUid, Ticket};
+pub use models::{ModelId, ModelPattern, ModelSet, Models, PatternId};
+pub use node::Node;
+pub use pod::{Assignment, Container, ContainerKind, HostPort, Pod, PodLevel};
+pub use quantity::{Quantity, QuantityError};
+pub use request::{ContainerDemand, Demand, GpuRequest, RequestError, ShareMemory};
+pub use resources::{ResourceList, Resources};
+pub use selector::{
+    CompiledRequirement, CompiledSelector, CompiledTerm, NodeSelector, NodeSelectorTerm, Operator, PreferredTerm,
+    Requirement,
+};
+pub use symbols::{Symbol, Symbols};
+pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, TolerationOperator};
+pub use time::{Millis, Timestamp};
+pub use units::{Cost, Mib, MilliGpu, Percent, share_size};

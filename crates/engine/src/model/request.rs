@@ -1,0 +1,117 @@
+//! What a pod asks of GPUs, in one normal form. Dialects are turned into it before the engine sees them.
+
+use thiserror::Error;
+
+use crate::model::{ContainerKind, Mib, MilliGpu, ModelPattern, Percent};
+
+/// How a share's memory is stated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShareMemory {
+    /// So much.
+    Mib(Mib),
+    /// A part of whichever card it lands on, rounded down to MiB, so that parts that sum to one card fit on it.
+    Fraction(MilliGpu),
+}
+
+impl ShareMemory {
+    /// The memory on a card of `total`.
+    pub fn on(self, total: Mib) -> Mib {
+        match self {
+            Self::Mib(memory) => memory,
+            Self::Fraction(part) => {
+                Mib((u128::from(total.0) * u128::from(part.0) / 1000).try_into().unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+/// One thing that a container asks for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Demand {
+    /// `nvidia.com/gpu: count`: whole cards, or seats where a node's cards are time-sliced.
+    Cards {
+        /// How many distinct cards.
+        count: u32,
+    },
+    /// Memory and compute of each of `count` distinct cards.
+    Share {
+        /// Memory per card.
+        memory: ShareMemory,
+        /// Guaranteed compute per card; 0 gets what is left.
+        compute: Percent,
+        /// How many distinct cards.
+        count: u32,
+    },
+    /// `nvidia.com/gpu.shared: count` without a memory request: seats on time-sliced cards only.
+    Seats {
+        /// How many distinct cards.
+        count: u32,
+    },
+    /// `nvidia.com/mig-<profile>: count`: slices that a card already has.
+    Slices {
+        /// The profile as in the resource name.
+        profile: String,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// The demands of one container.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContainerDemand {
+    /// The container's name.
+    pub name: String,
+    /// When it runs.
+    pub kind: ContainerKind,
+    /// What it asks for, in a fixed order.
+    pub demands: Vec<Demand>,
+}
+
+/// What a pod asks of GPUs: the containers that ask for something, and which cards will do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct GpuRequest {
+    /// Containers with a demand, init containers first, in the pod's order.
+    pub containers: Vec<ContainerDemand>,
+    /// Which models will do.
+    pub models: ModelPattern,
+    /// If not empty, only these cards will do.
+    pub uuids: Vec<String>,
+}
+
+impl GpuRequest {
+    /// Whether no GPU is asked for.
+    pub fn is_none(&self) -> bool {
+        self.containers.is_empty()
+    }
+}
+
+/// Why a pod's GPU request makes no sense. Such a pod waits with this as its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
+pub enum RequestError {
+    /// Compute or a card count without memory.
+    #[error(
+        "container {container:?} asks for {resource} without gpu-scheduler/memory; add the memory per card, such as gpu-scheduler/memory: 8Gi"
+    )]
+    MemoryMissing {
+        /// The container.
+        container: String,
+        /// The resource that stands alone.
+        resource: String,
+    },
+    /// Whole cards and a share in one container.
+    #[error("container {container:?} asks for both nvidia.com/gpu and a share (gpu-scheduler/memory); choose one")]
+    WholeAndShare {
+        /// The container.
+        container: String,
+    },
+    /// A number that is out of range or cannot be read.
+    #[error("{place}: {value:?} is not valid; {expected}")]
+    Value {
+        /// Container and resource, or annotation.
+        place: String,
+        /// What stands there.
+        value: String,
+        /// What should stand there.
+        expected: String,
+    },
+}

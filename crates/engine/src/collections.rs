@@ -4,6 +4,8 @@
 //! the second impossible: it offers no iteration at all. Anything whose order matters lives in a
 //! `Vec`, a slot table or a `BTreeMap`.
 
+#![allow(clippy::disallowed_types, reason = "the one place that wraps the map which others must not use")]
+
 use std::borrow::Borrow;
 use std::hash::Hash;
 

@@ -1,3 +1,26 @@
-//! The scheduling framework.
-/// A plugin's name.
-pub type PluginName = &'static str;
+//! The scheduling framework: Kubernetes' extension points, verdicts as values, profiles with one cost.
+//!
+//! A *profile* is an ordered list of plugins. For one pod a cycle runs `PreFilter`, `Filter` and `Score`
+//! over the nodes ([`evaluate`](Profile::evaluate) for one class and node, kept until the node changes),
+//! takes the cheapest node, then `Reserve`, `Permit`, `PreBind`, `Bind`, `PostBind`. `PostFilter` runs
+//! where no node will do.
+
+mod cache;
+mod diagnosis;
+mod evaluation;
+mod plugin;
+mod policy;
+mod profile;
+mod reason;
+
+pub(crate) use cache::{ClassCaches, best};
+pub use diagnosis::Diagnosis;
+pub(crate) use evaluation::find_cards;
+pub use evaluation::{Candidate, Evaluation, ScoreTerm};
+pub use plugin::{
+    Filter, Permission, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Rescue, Reserve,
+    Score, ScoreKind, Scoring, Selection,
+};
+pub use policy::{Policy, UnknownPolicy};
+pub use profile::{PreFiltered, Profile, ShareMode};
+pub use reason::{Reason, Rejection, ResourceName, Verdict};

@@ -66,6 +66,13 @@ slot! {
     ClassId
 }
 
+impl ClassId {
+    /// The slot after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
 /// Names one action that the engine asked for; its outcome comes back with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);

@@ -28,7 +28,7 @@ pub use models::{ModelId, ModelPattern, ModelSet, Models, PatternId};
 pub use node::Node;
 pub use pod::{Assignment, Container, ContainerKind, HostPort, Pod, PodLevel};
 pub use quantity::{Quantity, QuantityError};
-pub use request::{ContainerDemand, Demand, GpuRequest, RequestError, ShareMemory};
+pub use request::{ContainerDemand, Demand, GpuRequest, GpuShape, RequestError, ShareMemory};
 pub use resources::{ResourceList, Resources};
 pub use selector::{
     CompiledRequirement, CompiledSelector, CompiledTerm, NodeSelector, NodeSelectorTerm, Operator, PreferredTerm,

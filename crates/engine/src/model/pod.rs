@@ -101,6 +101,8 @@ pub struct Pod {
     pub overhead: ResourceList,
     /// Whether the pod's resize is refused as `Infeasible`: then its spec does not count.
     pub resize_infeasible: bool,
+    /// Only this node will do: what `spec.nodeName` says of a pod that is asked about, not running.
+    pub required_node: Option<String>,
     /// `spec.nodeSelector`.
     pub node_selector: BTreeMap<String, String>,
     /// Required node affinity.
@@ -138,6 +140,7 @@ impl Pod {
             pod_level: PodLevel::default(),
             overhead: ResourceList::new(),
             resize_infeasible: false,
+            required_node: None,
             node_selector: BTreeMap::new(),
             required_affinity: None,
             preferred_affinity: Vec::new(),

@@ -85,6 +85,65 @@ impl GpuRequest {
     }
 }
 
+/// The outline of a request, for policies that reason about the mix of requests: how many cards at once,
+/// and how much of each. Several different shares of one pod count as the largest of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuShape {
+    /// No GPU.
+    None,
+    /// So many whole cards.
+    Cards(u32),
+    /// A share on each of `count` cards.
+    Share {
+        /// Memory per card.
+        memory: ShareMemory,
+        /// Compute per card.
+        compute: Percent,
+        /// Cards.
+        count: u32,
+    },
+    /// Seats or slices: sizes that the node decides.
+    Fixed(u32),
+}
+
+impl GpuRequest {
+    /// The outline: the most cards that are in use at once.
+    pub fn shape(&self) -> GpuShape {
+        let most = |wanted: fn(&Demand) -> Option<u32>| -> u32 {
+            let (mut running, mut sidecars, mut peak) = (0_u32, 0_u32, 0_u32);
+            for container in &self.containers {
+                let own = container.demands.iter().filter_map(wanted).fold(0_u32, u32::saturating_add);
+                match container.kind {
+                    ContainerKind::App => running = running.saturating_add(own),
+                    ContainerKind::Sidecar => {
+                        running = running.saturating_add(own);
+                        sidecars = sidecars.saturating_add(own);
+                    }
+                    ContainerKind::Init => peak = peak.max(sidecars.saturating_add(own)),
+                }
+            }
+            peak.max(running)
+        };
+        let cards = most(|d| if let Demand::Cards { count } = d { Some(*count) } else { None });
+        if cards > 0 {
+            return GpuShape::Cards(cards);
+        }
+        let shares = self.containers.iter().flat_map(|c| &c.demands).filter_map(|d| match d {
+            Demand::Share { memory, compute, .. } => Some((*memory, *compute)),
+            _ => None,
+        });
+        if let Some((memory, compute)) = shares.max() {
+            let count = most(|d| if let Demand::Share { count, .. } = d { Some(*count) } else { None });
+            return GpuShape::Share { memory, compute, count };
+        }
+        match most(|d| if let Demand::Seats { count } | Demand::Slices { count, .. } = d { Some(*count) } else { None })
+        {
+            0 => GpuShape::None,
+            count => GpuShape::Fixed(count),
+        }
+    }
+}
+
 /// Why a pod's GPU request makes no sense. Such a pod waits with this as its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
 pub enum RequestError {

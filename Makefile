@@ -1,0 +1,47 @@
+# The one entry point. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# cargo takes all cores by itself, and two cargos on one target folder only wait for each other.
+.NOTPARALLEL:
+
+CARGO ?= cargo
+
+.PHONY: help demo test bench lint fmt
+
+help: ## list the targets
+	@printf 'usage: make TARGET\n\n'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nThe whole openb trace instead of the excerpt: make demo OPENB=/path/to/openb (the same for test and bench).\n'
+
+# Tests run in the folder of their crate, so the path must be absolute. An empty one counts as none.
+ifneq ($(strip $(OPENB)),)
+override OPENB := $(shell realpath -m -- "$(OPENB)")
+export OPENB
+else
+unexport OPENB
+endif
+
+demo: ## replay a GPU trace as clusters run today and as this scheduler does, and compare
+	@scripts/demo
+
+test: lint ## everything that must hold before a merge: lint, release build, all tests
+	$(CARGO) build --release --locked -p gpu-scheduler-cli
+	@scripts/openb-status
+	$(CARGO) test --workspace --locked
+
+bench: ## how many placements a second the engine decides
+	@scripts/bench
+
+lint: ## format, clippy, rustdoc, dependencies, purity of the engine, documents, shell scripts
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	@tools="$$(scripts/install-tools --path)"; PATH="$$tools:$$PATH" $(CARGO) deny --locked check bans licenses sources
+	@scripts/check-engine-purity
+	@scripts/check-field-cases
+	@scripts/check-shell
+
+fmt: ## format the code
+	$(CARGO) fmt --all

@@ -1,0 +1,147 @@
+//! Facts, one by one.
+
+use crate::contract::{Event, Notice};
+use crate::engine::Engine;
+use crate::framework::ShareMode;
+use crate::model::{Assignment, Demand, DeviceReport, Pod, PodId, PodUid, Timestamp};
+use crate::queue::Place;
+use crate::state::Stage;
+
+impl Engine {
+    pub(super) fn take_event(&mut self, now: Timestamp, event: Event) {
+        match event {
+            Event::NodeApplied(node) => self.state.apply_node(&node),
+            Event::NodeDeleted { name } => {
+                if let Some(node) = self.state.node_named(&name) {
+                    self.leases.end(node.id());
+                }
+                self.state.delete_node(&name);
+            }
+            Event::DevicesReported(report) => self.take_report(now, &report),
+            Event::DeviceReportDeleted { node } => {
+                if let Some(node) = self.state.node_named(&node) {
+                    self.leases.end(node.id());
+                }
+                self.state.drop_report(&node, false);
+            }
+            Event::PodApplied(pod) => self.take_pod(*pod),
+            Event::PodDeleted { uid } => self.lose_pod(&uid),
+            Event::ActionFinished { ticket, outcome } => self.finish_action(now, ticket, outcome),
+        }
+    }
+
+    fn take_report(&mut self, now: Timestamp, report: &DeviceReport) {
+        let until = report.updated_at + self.report_lease;
+        let node = self.state.apply_report(report, until > now);
+        if until > now {
+            self.leases.set(node, report.node.as_str().into(), until);
+        } else {
+            self.leases.end(node);
+        }
+    }
+
+    fn take_pod(&mut self, mut pod: Pod) {
+        let profile = self.profile_index(&pod.scheduler);
+        if pod.assignment.is_none() && profile.is_none() {
+            // Another scheduler's pending pod is none of our business, unless it was ours before.
+            self.lose_pod(&pod.uid);
+            return;
+        }
+        if let Some(profile) = profile
+            && self.profiles[usize::from(profile)].1.share_mode() == ShareMode::WholeCards
+        {
+            take_whole_cards(&mut pod);
+        }
+        let known = self.state.pod_of(&pod.uid).map(|p| (p.id, p.class, p.placed.as_ref().map(|p| p.stage)));
+        let id = self.state.apply_pod(&pod, profile);
+        if known.is_none() && profile.is_some() {
+            self.state.count_arrival(id);
+        }
+        match (&pod.assignment, known.and_then(|(_, _, stage)| stage)) {
+            (Some(assignment), _) => self.observe_assignment(id, assignment),
+            // A confirmed bind is a fact; a version of the pod from before it changes nothing.
+            (None, Some(Stage::Bound)) => {}
+            (None, Some(Stage::Assumed)) if pod.terminating => {
+                self.bindings.forget(id);
+                self.undo_placement(id);
+                self.queue.remove(id);
+            }
+            (None, Some(Stage::Assumed)) => {}
+            (None, None) if pod.terminating => self.queue.remove(id),
+            (None, None) => self.enqueue(id, known.map(|(_, class, _)| class)),
+        }
+        self.state.recharge_to(id, &pod);
+    }
+
+    /// A pod that waits: to the queue, unless nothing that matters has changed since it was put there.
+    fn enqueue(&mut self, id: PodId, old_class: Option<crate::model::ClassId>) {
+        let Some(entry) = self.state.pod(id) else { return };
+        let (priority, created_at, class) = (entry.priority, entry.created_at, entry.class);
+        let gate =
+            self.profile_of(id).and_then(|p| p.pre_enqueues().iter().find_map(|plugin| plugin.pre_enqueue(entry)));
+        let place = match (gate, self.queue.get(id).map(|w| w.place)) {
+            (Some(_), _) => Place::Gated,
+            (None, Some(place @ (Place::Backoff(_) | Place::Active))) => place,
+            (None, Some(place @ Place::Unschedulable(_))) if old_class == Some(class) => place,
+            (None, _) => Place::Active,
+        };
+        self.queue.put(id, priority, created_at, place);
+    }
+
+    /// A pod is bound, whoever did it.
+    fn observe_assignment(&mut self, id: PodId, assignment: &Assignment) {
+        let Some(entry) = self.state.pod(id) else { return };
+        let name = entry.name.clone();
+        let known = entry.placed.clone();
+        let node_of = |id| self.state.node(id).map(|n| n.name().clone());
+        match known {
+            Some(placed) if node_of(placed.node).as_deref() == Some(assignment.node.as_str()) => {
+                // Our own bind seen, or a later version of the pod. Only another record changes anything.
+                let other = assignment.allocation.as_ref().filter(|r| **r != placed.allocation || placed.guessed);
+                if placed.stage == Stage::Assumed {
+                    self.bound(id);
+                }
+                if let Some(record) = other {
+                    self.state.observe(id, &assignment.node, Some(record));
+                }
+            }
+            Some(placed) => {
+                if placed.stage == Stage::Assumed {
+                    let (ours, theirs) = (node_of(placed.node).unwrap_or_default(), assignment.node.as_str().into());
+                    self.outbox.push_back(crate::contract::Action::Report(Notice::BoundElsewhere {
+                        pod: name,
+                        ours,
+                        theirs,
+                    }));
+                    self.bindings.forget(id);
+                    self.undo_placement(id);
+                }
+                self.queue.remove(id);
+                self.state.observe(id, &assignment.node, assignment.allocation.as_ref());
+            }
+            None => {
+                self.queue.remove(id);
+                self.state.observe(id, &assignment.node, assignment.allocation.as_ref());
+            }
+        }
+    }
+
+    fn lose_pod(&mut self, uid: &PodUid) {
+        let Some(id) = self.state.pod_of(uid).map(|p| p.id) else { return };
+        self.bindings.forget(id);
+        self.queue.remove(id);
+        if self.state.pod(id).and_then(|p| p.placed.as_ref()).is_some_and(|p| p.stage == Stage::Assumed) {
+            self.undo_placement(id);
+        }
+        self.state.remove_pod(id);
+    }
+}
+
+/// As a cluster that only counts cards sees it: a share takes its card whole.
+fn take_whole_cards(pod: &mut Pod) {
+    for demand in pod.containers.iter_mut().flat_map(|c| &mut c.gpu) {
+        if let Demand::Share { count, .. } = demand {
+            *demand = Demand::Cards { count: *count };
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The engine: events in, actions out.
+
+mod binding;
+mod config;
+mod cycle;
+mod events;
+mod explain;
+mod wakeup;
+
+use std::collections::VecDeque;
+
+pub use config::{Config, DeclaredPod, ProfileConfig};
+pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
+
+use crate::contract::{Action, Event, Step};
+use crate::framework::{ClassCaches, Profile};
+use crate::model::{Millis, PodId, Timestamp};
+use crate::queue::Queue;
+use crate::state::{Mix, State};
+use binding::Bindings;
+use wakeup::Leases;
+use wakeup::WakeCursor;
+
+/// The engine. It has no clock, no I/O and no randomness: the same events at the same times give the same
+/// actions, always.
+///
+/// ```
+/// use gpu_scheduler_engine::{Action, Config, Engine, Event, Step};
+/// use gpu_scheduler_engine::model::{Node, Pod, Quantity, Timestamp};
+///
+/// let mut engine = Engine::new(Config::default());
+/// let now = Timestamp(0);
+/// let mut node = Node { name: "n1".into(), ..Node::default() };
+/// node.allocatable.insert("cpu".into(), Quantity::units(4));
+/// engine.handle(now, Event::NodeApplied(Box::new(node)));
+/// let mut pod = Pod::new("uid-1", "default", "a");
+/// pod.scheduler = "gpu-scheduler".into();
+/// engine.handle(now, Event::PodApplied(Box::new(pod)));
+/// let Step::Act(Action::Bind { node, .. }) = engine.poll(now) else { panic!("it fits") };
+/// assert_eq!(&*node, "n1");
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    state: State,
+    profiles: Vec<(String, Profile)>,
+    queue: Queue,
+    caches: ClassCaches,
+    bindings: Bindings,
+    outbox: VecDeque<Action>,
+    wake: WakeCursor,
+    leases: Leases,
+    report_lease: Millis,
+    steps_per_poll: u32,
+    /// Steps left of the present poll.
+    steps: u32,
+    decisions: u64,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet.
+    pub fn new(config: Config) -> Self {
+        let mut state = State::new(config.foreign_tolerance, Mix::default());
+        if let Some(pods) = &config.mix {
+            state.declare_mix(pods);
+        }
+        let profiles = config.profiles.into_iter().map(|p| (p.scheduler, p.profile)).collect();
+        Self {
+            state,
+            profiles,
+            queue: Queue::default(),
+            caches: ClassCaches::default(),
+            bindings: Bindings::default(),
+            outbox: VecDeque::new(),
+            wake: WakeCursor::default(),
+            leases: Leases::default(),
+            report_lease: config.report_lease,
+            steps_per_poll: config.steps_per_poll.max(1),
+            steps: 0,
+            decisions: 0,
+        }
+    }
+
+    /// Takes note of a fact.
+    pub fn handle(&mut self, now: Timestamp, event: Event) {
+        self.take_event(now, event);
+        self.outbox.extend(self.state.take_notices().into_iter().map(Action::Report));
+        let dead = self.state.take_dead_classes();
+        self.caches.forget(&dead);
+    }
+
+    /// Decides, within the step budget of one poll. A step is one class evaluated on one node, or one pod
+    /// tried: `O(steps)`, and `O(nodes)` to pick the best of what is evaluated.
+    pub fn poll(&mut self, now: Timestamp) -> Step {
+        self.steps = self.steps_per_poll;
+        self.expire_leases(now);
+        self.end_waits(now);
+        self.queue.end_backoffs(now);
+        loop {
+            if let Some(action) = self.outbox.pop_front() {
+                return Step::Act(action);
+            }
+            let news = self.state.take_notices();
+            if !news.is_empty() {
+                self.outbox.extend(news.into_iter().map(Action::Report));
+                continue;
+            }
+            // Whoever can gain from what changed is made ready first, so that priority decides who gets it.
+            if !self.wake_pods() {
+                return Step::Busy;
+            }
+            let Some(pod) = self.queue.head() else { return Step::Rest };
+            if !self.schedule(now, pod) {
+                return Step::Busy;
+            }
+        }
+    }
+
+    /// When to poll again if nothing happens before: the end of a backoff, of a wait, or of a report's lease.
+    pub fn next_wakeup(&self) -> Option<Timestamp> {
+        [self.queue.next_backoff(), self.bindings.next_deadline(), self.leases.next()].into_iter().flatten().min()
+    }
+
+    /// The cluster as the engine knows it, assumed placements included.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How many pods were tried so far.
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
+    fn profile_of(&self, pod: PodId) -> Option<&Profile> {
+        let profile = self.state.class(self.state.pod(pod)?.class).spec.profile?;
+        self.profiles.get(usize::from(profile)).map(|(_, p)| p)
+    }
+
+    fn profile_index(&self, scheduler: &str) -> Option<u8> {
+        self.profiles.iter().position(|(name, _)| name == scheduler).and_then(|at| u8::try_from(at).ok())
+    }
+
+    /// Spends one step; false if none is left.
+    fn spend(&mut self) -> bool {
+        match self.steps.checked_sub(1) {
+            Some(left) => {
+                self.steps = left;
+                true
+            }
+            None => false,
+        }
+    }
+}

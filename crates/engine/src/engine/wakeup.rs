@@ -1,0 +1,85 @@
+//! Who is woken by what changed, and what ends by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::model::{ClassId, NodeId, Timestamp};
+
+/// How far parked classes have been shown to changed nodes.
+#[derive(Debug, Default)]
+pub(super) struct WakeCursor {
+    /// Every parked class has seen every change up to here.
+    generation: u64,
+    /// Classes before this one have seen the change of this generation too.
+    partly: Option<(u64, ClassId)>,
+}
+
+/// When measurements of a node's report stop counting.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    until: BTreeMap<NodeId, (Timestamp, Arc<str>)>,
+}
+
+impl Leases {
+    pub fn set(&mut self, node: NodeId, name: Arc<str>, until: Timestamp) {
+        self.until.insert(node, (until, name));
+    }
+    pub fn end(&mut self, node: NodeId) {
+        self.until.remove(&node);
+    }
+    /// `O(nodes with a report)`.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.until.values().map(|(until, _)| *until).min()
+    }
+    fn over(&self, now: Timestamp) -> Vec<(NodeId, Arc<str>)> {
+        self.until.iter().filter(|(_, (until, _))| *until <= now).map(|(n, (_, name))| (*n, name.clone())).collect()
+    }
+}
+
+impl Engine {
+    /// Shows parked classes the nodes that changed for the better since they were parked; the first pod of a
+    /// class that would fit there is made ready. Returns whether all were shown within the step budget.
+    /// One step a class and changed node.
+    pub(super) fn wake_pods(&mut self) -> bool {
+        if self.queue.parked_classes(None).next().is_none() {
+            self.wake = WakeCursor { generation: self.state.generation(), partly: None };
+        }
+        loop {
+            let next = self.state.relaxed_since(self.wake.generation).next();
+            let Some((generation, node)) = next else { return true };
+            let mut from = self.wake.partly.take().filter(|(g, _)| *g == generation).map(|(_, class)| class);
+            loop {
+                let class = self.queue.parked_classes(from).next();
+                let Some(class) = class else { break };
+                if !self.spend() {
+                    self.wake.partly = Some((generation, class));
+                    return false;
+                }
+                if self.would_fit(class, node) {
+                    self.queue.wake(class);
+                }
+                from = Some(class.next());
+            }
+            self.wake.generation = generation;
+        }
+    }
+
+    fn would_fit(&mut self, class: ClassId, node: NodeId) -> bool {
+        let class = self.state.class(class).clone();
+        let Some((_, profile)) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))) else {
+            return false;
+        };
+        let Some(node) = self.state.node(node) else { return false };
+        let pre = &self.caches.of(profile, &self.state, &class).pre;
+        profile.admits(&self.state, &class, pre, node)
+    }
+
+    /// Measurements that are too old do not count any more.
+    pub(super) fn expire_leases(&mut self, now: Timestamp) {
+        for (node, name) in self.leases.over(now) {
+            self.leases.end(node);
+            self.state.drop_report(&name, true);
+        }
+    }
+}

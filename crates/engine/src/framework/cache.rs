@@ -1,0 +1,151 @@
+//! Evaluations of a class, kept until a node changes.
+//!
+//! A class asks the same question for each of its pods, and most nodes give the answer they gave before.
+//! The cache brings itself up to date in the order in which nodes changed, a bounded number of
+//! evaluations at a time: an interrupted search goes on where it was, and a node that changed meanwhile
+//! is simply evaluated again. So the cost of a decision follows what changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::framework::{Candidate, Evaluation, PreFiltered, Profile, ScoreKind};
+use crate::model::{ClassId, Cost, NodeId};
+use crate::state::{Class, State};
+
+/// Evaluations kept over all classes; the least recently used class goes first.
+const MAX_EVALUATIONS: usize = 4_000_000;
+
+/// One class's evaluations.
+#[derive(Debug)]
+pub(crate) struct ClassCache {
+    pub pre: PreFiltered,
+    /// All changes up to this generation are in.
+    synced: u64,
+    epoch: u64,
+    evaluations: Vec<Option<Evaluation>>,
+    used: u64,
+    /// The message for the state at `synced`.
+    pub message: Option<Arc<str>>,
+}
+
+impl ClassCache {
+    fn new(profile: &Profile, state: &State, class: &Class) -> Self {
+        Self {
+            pre: profile.pre_filter(state, class),
+            synced: 0,
+            epoch: profile.epoch(state),
+            evaluations: Vec::new(),
+            used: 0,
+            message: None,
+        }
+    }
+
+    /// Brings the cache up to date; returns whether it is. Spends one step a node.
+    pub fn refresh(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
+        let epoch = profile.epoch(state);
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.synced = 0;
+        }
+        self.evaluations.resize(state.node_slots(), None);
+        for (generation, id) in state.changed_since(self.synced) {
+            let Some(left) = steps.checked_sub(1) else { return false };
+            *steps = left;
+            self.message = None;
+            let fresh = state.node(id).and_then(|node| profile.evaluate(state, class, &self.pre, node));
+            self.evaluations[id.index()] = fresh;
+            self.synced = generation;
+        }
+        true
+    }
+
+    /// The evaluations of live nodes, in slot order.
+    pub fn evaluations(&self) -> impl Iterator<Item = &Evaluation> {
+        self.evaluations.iter().flatten()
+    }
+
+    /// The cheapest node; among equals the first. `O(nodes)`.
+    pub fn best(&self, profile: &Profile, decision: u64) -> Option<(NodeId, &Candidate)> {
+        best(profile, decision, candidates(&self.evaluations))
+    }
+}
+
+fn candidates(evaluations: &[Option<Evaluation>]) -> impl Iterator<Item = (NodeId, &Candidate)> + Clone {
+    evaluations.iter().enumerate().filter_map(|(at, evaluation)| match evaluation {
+        Some(Evaluation::Candidate(candidate)) => Some((NodeId::from_index(at), candidate)),
+        _ => None,
+    })
+}
+
+/// The cheapest of `candidates`, which come in slot order; among equals the first.
+pub(crate) fn best<'a>(
+    profile: &Profile,
+    decision: u64,
+    candidates: impl Iterator<Item = (NodeId, &'a Candidate)> + Clone,
+) -> Option<(NodeId, &'a Candidate)> {
+    let scaled: Vec<_> = profile
+        .scorers()
+        .iter()
+        .filter(|s| matches!(s.plugin.kind(), ScoreKind::Normalized | ScoreKind::NormalizedReverse))
+        .collect();
+    let mut largest = vec![0_i64; scaled.len()];
+    for (_, candidate) in candidates.clone() {
+        for (largest, raw) in largest.iter_mut().zip(&candidate.raw) {
+            *largest = (*largest).max(*raw);
+        }
+    }
+    let varying: Vec<_> = profile.scorers().iter().filter(|s| s.plugin.varies()).collect();
+    let total = |(id, candidate): &(NodeId, &Candidate)| {
+        let mut cost = candidate.cost;
+        for ((scorer, raw), largest) in scaled.iter().zip(&candidate.raw).zip(&largest) {
+            // Where nobody scores, all are equal and nothing needs adding.
+            if *largest > 0 {
+                let points = 100 * raw / largest;
+                let points = if scorer.plugin.kind() == ScoreKind::NormalizedReverse { 100 - points } else { points };
+                cost += -profile.points(points, scorer.weight);
+            }
+        }
+        for scorer in &varying {
+            cost += Cost(scorer.plugin.per_decision(decision, *id)).times(scorer.weight);
+        }
+        cost
+    };
+    // `min_by_key` keeps the first of equals.
+    candidates.min_by_key(total)
+}
+
+/// The caches of all classes that are asked about.
+#[derive(Debug, Default)]
+pub(crate) struct ClassCaches {
+    caches: BTreeMap<ClassId, ClassCache>,
+    clock: u64,
+}
+
+impl ClassCaches {
+    /// The cache of a class, made if there is none.
+    pub fn of(&mut self, profile: &Profile, state: &State, class: &Class) -> &mut ClassCache {
+        self.clock += 1;
+        if !self.caches.contains_key(&class.id) {
+            self.make_room(state.node_slots());
+        }
+        let cache = self.caches.entry(class.id).or_insert_with(|| ClassCache::new(profile, state, class));
+        cache.used = self.clock;
+        cache
+    }
+
+    /// Forgets classes that died, before their ids are used again.
+    pub fn forget(&mut self, dead: &[ClassId]) {
+        for class in dead {
+            self.caches.remove(class);
+        }
+    }
+
+    fn make_room(&mut self, nodes: usize) {
+        while self.caches.len() > 1 && (self.caches.len() + 1) * nodes > MAX_EVALUATIONS {
+            let oldest = self.caches.iter().min_by_key(|(_, c)| c.used).map(|(id, _)| *id);
+            if let Some(id) = oldest {
+                self.caches.remove(&id);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A profile: which plugins run, in which order, and how their scores become one cost.
+
+use crate::framework::{
+    Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Reserve, Score, Selection,
+};
+use crate::model::Cost;
+use crate::state::{Class, State};
+
+/// Kubernetes' preference points in milli-GPU: what a point of affinity is worth in fragmented GPU.
+const PREFERENCE_WEIGHT: Cost = Cost::milli(10);
+
+/// What a share takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ShareMode {
+    /// What it asks for.
+    #[default]
+    Shares,
+    /// A whole card, as in a cluster that only counts cards.
+    WholeCards,
+}
+
+/// A scoring plugin with its weight.
+#[derive(Debug)]
+pub(crate) struct Scorer {
+    pub plugin: Box<dyn Score>,
+    pub weight: i64,
+}
+
+/// What the PreFilter plugins said together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreFiltered {
+    /// Which nodes are worth a look.
+    pub selection: Selection,
+    /// Who narrowed it, last.
+    pub plugin: PluginName,
+}
+
+/// Plugins by extension point, in order. Built by adding to an empty one.
+#[derive(Debug, Default)]
+pub struct Profile {
+    pre_enqueues: Vec<Box<dyn PreEnqueue>>,
+    pre_filters: Vec<Box<dyn PreFilter>>,
+    filters: Vec<Box<dyn Filter>>,
+    post_filters: Vec<Box<dyn PostFilter>>,
+    scorers: Vec<Scorer>,
+    reserves: Vec<Box<dyn Reserve>>,
+    permits: Vec<Box<dyn Permit>>,
+    pre_binds: Vec<Box<dyn PreBind>>,
+    post_binds: Vec<Box<dyn PostBind>>,
+    preference_weight: Option<Cost>,
+    weighs_cards: bool,
+    share_mode: ShareMode,
+}
+
+macro_rules! extension_point {
+    ($(#[$doc:meta])* $with:ident, $get:ident: $trait:ident) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $with(mut self, plugin: impl $trait + 'static) -> Self {
+            self.$get.push(Box::new(plugin));
+            self
+        }
+        pub(crate) fn $get(&self) -> &[Box<dyn $trait>] {
+            &self.$get
+        }
+    };
+}
+
+impl Profile {
+    extension_point! {
+        /// Adds a PreEnqueue plugin.
+        with_pre_enqueue, pre_enqueues: PreEnqueue
+    }
+    extension_point! {
+        /// Adds a PreFilter plugin.
+        with_pre_filter, pre_filters: PreFilter
+    }
+    extension_point! {
+        /// Adds a Filter plugin; the first one that says no is the reason.
+        with_filter, filters: Filter
+    }
+    extension_point! {
+        /// Adds a PostFilter plugin.
+        with_post_filter, post_filters: PostFilter
+    }
+    extension_point! {
+        /// Adds a Reserve plugin.
+        with_reserve, reserves: Reserve
+    }
+    extension_point! {
+        /// Adds a Permit plugin.
+        with_permit, permits: Permit
+    }
+    extension_point! {
+        /// Adds a PreBind plugin.
+        with_pre_bind, pre_binds: PreBind
+    }
+    extension_point! {
+        /// Adds a PostBind plugin.
+        with_post_bind, post_binds: PostBind
+    }
+
+    /// Adds a scoring plugin.
+    #[must_use]
+    pub fn with_score(mut self, plugin: impl Score + 'static, weight: i64) -> Self {
+        self.scorers.push(Scorer { plugin: Box::new(plugin), weight });
+        self
+    }
+
+    /// Sets what a preference point is worth.
+    #[must_use]
+    pub fn with_preference_weight(mut self, weight: Cost) -> Self {
+        self.preference_weight = Some(weight);
+        self
+    }
+
+    /// Lets the scores choose the card of a share too; otherwise it is the one with the smallest remainder.
+    #[must_use]
+    pub fn weighing_cards(mut self) -> Self {
+        self.weighs_cards = true;
+        self
+    }
+
+    /// Sets what a share takes.
+    #[must_use]
+    pub fn with_share_mode(mut self, mode: ShareMode) -> Self {
+        self.share_mode = mode;
+        self
+    }
+
+    /// What a share takes.
+    pub fn share_mode(&self) -> ShareMode {
+        self.share_mode
+    }
+
+    pub(crate) fn scorers(&self) -> &[Scorer] {
+        &self.scorers
+    }
+    pub(crate) fn weighs_cards(&self) -> bool {
+        self.weighs_cards
+    }
+
+    /// What `points` (0 to 100) of a plugin of this weight are worth.
+    pub(crate) fn points(&self, points: i64, weight: i64) -> Cost {
+        self.preference_weight.unwrap_or(PREFERENCE_WEIGHT).times(points.saturating_mul(weight))
+    }
+
+    /// Runs the PreFilter plugins: sets are intersected, the first refusal ends it.
+    pub fn pre_filter(&self, state: &State, class: &Class) -> PreFiltered {
+        let mut all = PreFiltered { selection: Selection::All, plugin: "" };
+        for plugin in self.pre_filters() {
+            match (plugin.pre_filter(state, class), &mut all.selection) {
+                (Selection::All, _) => {}
+                (Selection::Only(names), Selection::Only(known)) => {
+                    known.retain(|n| names.binary_search(n).is_ok());
+                    all.plugin = plugin.name();
+                }
+                (selection, known) => {
+                    let refused = matches!(selection, Selection::Reject(_));
+                    *known = selection;
+                    all.plugin = plugin.name();
+                    if refused {
+                        break;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Changes whenever equal placements may score differently.
+    pub(crate) fn epoch(&self, state: &State) -> u64 {
+        // Epochs only grow, so a sum changes whenever one of them does.
+        self.scorers.iter().fold(0, |sum, s| sum + s.plugin.epoch(state))
+    }
+}

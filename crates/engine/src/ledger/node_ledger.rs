@@ -1,0 +1,282 @@
+//! The cards of one node and everything that is held on them.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::ledger::card::Measured;
+use crate::ledger::{Card, CardGrant, CardPeak, CardRoom, HoldKind, Holding, card_peaks};
+use crate::model::{
+    Allocation, CardSpec, ContainerKind, DeviceStatus, GrantKind, Mib, MilliGpu, Models, Partitioning, Percent, PodId,
+    PodUid,
+};
+
+/// What kind of GPU pods run on a node, for policies that put like with like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GpuUse {
+    /// A share, a seat or a slice.
+    Share,
+    /// So many whole cards.
+    Whole(u32),
+}
+
+/// The ledger of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct NodeLedger {
+    cards: Vec<Card>,
+    foreign_tolerance: Mib,
+}
+
+impl NodeLedger {
+    pub(crate) fn new(foreign_tolerance: Mib) -> Self {
+        Self { cards: Vec::new(), foreign_tolerance }
+    }
+
+    /// The cards, by index; those that are gone but held come last.
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// The cards as policies see them.
+    pub fn rooms(&self) -> SmallVec<[CardRoom; 8]> {
+        self.cards
+            .iter()
+            .map(|c| CardRoom {
+                model: c.model(),
+                total: c.spec().memory.unwrap_or_default(),
+                idle: c.room().idle,
+                free: c.room().memory,
+            })
+            .collect()
+    }
+
+    /// What is granted on the node, in thousandths of a card.
+    pub fn held(&self) -> MilliGpu {
+        self.cards.iter().map(Card::held).sum()
+    }
+
+    /// The kinds of GPU pods here, sorted and distinct. `O(holders)`.
+    pub fn uses(&self) -> SmallVec<[GpuUse; 4]> {
+        let mut pods: SmallVec<[(PodId, u32); 16]> = SmallVec::new();
+        for holding in self.cards.iter().flat_map(Card::holdings) {
+            let whole = u32::from(holding.kind == HoldKind::Whole);
+            match pods.iter_mut().find(|(pod, _)| *pod == holding.pod) {
+                Some((_, cards)) => *cards += whole,
+                None => pods.push((holding.pod, whole)),
+            }
+        }
+        let mut uses: SmallVec<[GpuUse; 4]> =
+            pods.into_iter().map(|(_, whole)| if whole == 0 { GpuUse::Share } else { GpuUse::Whole(whole) }).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        uses
+    }
+
+    /// Whether `pod` holds anything here.
+    pub fn holds(&self, pod: PodId) -> bool {
+        self.cards.iter().any(|c| c.holdings().iter().any(|h| h.pod == pod))
+    }
+
+    /// Takes a new list of cards. Known ones keep their holders; a card is the same if its UUID is, or,
+    /// where one of the two UUIDs is made up, if its index is. Cards that are gone stay while held.
+    pub(crate) fn set_inventory(&mut self, node: &str, specs: &[CardSpec], models: &mut Models) {
+        let mut old = std::mem::take(&mut self.cards);
+        let made_up = |uuid: &str, index: u32| uuid == CardSpec::made_up_uuid(node, index);
+        for spec in specs {
+            let by_uuid = old.iter().position(|c| *c.uuid == *spec.uuid);
+            let same = by_uuid.or_else(|| {
+                old.iter().position(|c| {
+                    c.spec.index == spec.index
+                        && (made_up(&c.uuid, spec.index) || made_up(&spec.uuid, spec.index))
+                        && !specs.iter().any(|s| *s.uuid == *c.uuid)
+                })
+            });
+            let mut card = Card::new(Arc::new(spec.clone()), models.model(&spec.model), true);
+            if let Some(at) = same {
+                let known = old.remove(at);
+                let moved = slices_after(&known, &card);
+                card.holdings = known.holdings;
+                for holding in &mut card.holdings {
+                    holding.slices = holding
+                        .slices
+                        .iter()
+                        .map(|at| moved.get(usize::from(*at)).copied().unwrap_or(u16::MAX))
+                        .collect();
+                }
+                card.measured = known.measured;
+            }
+            self.cards.push(card);
+        }
+        self.cards.sort_by(|a, b| (a.spec.index, &a.uuid).cmp(&(b.spec.index, &b.uuid)));
+        for mut gone in old.into_iter().filter(|c| !c.holdings.is_empty()) {
+            gone.present = false;
+            self.cards.push(gone);
+        }
+        self.refresh_all();
+    }
+
+    /// Takes measurements, replacing older ones; `resident` says which pods are on the node. An empty
+    /// list forgets all measurements: then what was granted counts.
+    pub(crate) fn set_measurements(&mut self, devices: &[DeviceStatus], resident: impl Fn(&PodUid) -> bool) {
+        for card in &mut self.cards {
+            let device = devices.iter().find(|d| *d.card.uuid == *card.uuid);
+            card.measured = device.map_or_else(Measured::default, |d| {
+                let mut by_pod: Vec<(PodUid, Mib)> = Vec::new();
+                for holder in d.holders.iter().filter(|h| resident(&h.pod)) {
+                    match by_pod.iter_mut().find(|(uid, _)| *uid == holder.pod) {
+                        Some((_, used)) => *used = used.saturating_add(holder.used),
+                        None => by_pod.push((holder.pod.clone(), holder.used)),
+                    }
+                }
+                by_pod.sort();
+                Measured { foreign: d.foreign, by_pod }
+            });
+        }
+        self.refresh_all();
+    }
+
+    /// Grants what we decided.
+    ///
+    /// # Panics
+    /// If the grant would break an invariant: then the decision was wrong, and stopping is better than
+    /// double-booking a card.
+    pub(crate) fn grant(&mut self, pod: PodId, uid: &PodUid, peaks: &[CardPeak]) {
+        assert!(!self.holds(pod), "pod {uid} is granted GPUs that it already holds");
+        for peak in peaks {
+            let card = &mut self.cards[usize::from(peak.card)];
+            assert!(card.room().closed.is_none(), "GPU {} is closed and granted to {uid}", card.uuid);
+            assert!(
+                peak.kind != HoldKind::Whole || card.holdings.is_empty(),
+                "GPU {} is held and granted whole to {uid}",
+                card.uuid
+            );
+            card.holdings.push(holding(pod, uid, peak));
+            card.holdings.sort_by_key(|h| h.pod);
+            card.refresh(self.foreign_tolerance);
+            assert!(
+                card.overcommit().is_none(),
+                "GPU {} overcommitted by a grant to {uid}: {:?}",
+                card.uuid,
+                card.overcommit()
+            );
+        }
+    }
+
+    /// Writes down what is a fact, whatever it breaks.
+    pub(crate) fn observe(&mut self, pod: PodId, uid: &PodUid, peaks: &[CardPeak]) {
+        self.release(pod, uid);
+        for peak in peaks {
+            let card = &mut self.cards[usize::from(peak.card)];
+            card.holdings.push(holding(pod, uid, peak));
+            card.holdings.sort_by_key(|h| h.pod);
+            card.refresh(self.foreign_tolerance);
+        }
+    }
+
+    /// Takes back all that `pod` holds here, and what was measured of it. Releasing twice is a no-op.
+    pub(crate) fn release(&mut self, pod: PodId, uid: &PodUid) {
+        for card in &mut self.cards {
+            let (holders, measured) = (card.holdings.len(), card.measured.by_pod.len());
+            card.holdings.retain(|h| h.pod != pod);
+            card.measured.by_pod.retain(|(u, _)| u != uid);
+            if (holders, measured) != (card.holdings.len(), card.measured.by_pod.len()) {
+                card.refresh(self.foreign_tolerance);
+            }
+        }
+        self.cards.retain(|c| c.present || !c.holdings.is_empty());
+    }
+
+    /// Reads an allocation record against the cards. A device that the node does not have is added as a
+    /// card that is gone, so that the record stays visible.
+    pub(crate) fn resolve(
+        &mut self,
+        node: &str,
+        record: &Allocation,
+        kind_of: impl Fn(&str) -> Option<ContainerKind>,
+        models: &mut Models,
+    ) -> SmallVec<[CardPeak; 2]> {
+        let mut containers: Vec<(ContainerKind, Vec<CardGrant>)> = Vec::new();
+        for container in &record.containers {
+            let kind = kind_of(&container.name).unwrap_or(ContainerKind::App);
+            let mut grants = Vec::new();
+            for device in &container.devices {
+                let at = self.find_or_add(node, &device.uuid, device.index, models);
+                let card = &self.cards[usize::from(at)];
+                let held = container.kind.unwrap_or_else(|| infer(card, device.memory, device.mig.is_some()));
+                grants.push(grant(card, at, held, device.memory, device.compute, device.mig.as_deref()));
+            }
+            containers.push((kind, grants));
+        }
+        let view: Vec<_> = containers.iter().map(|(k, g)| (*k, g.as_slice())).collect();
+        card_peaks(&view)
+    }
+
+    fn find_or_add(&mut self, node: &str, uuid: &str, index: u32, models: &mut Models) -> u16 {
+        let made_up = uuid == CardSpec::made_up_uuid(node, index);
+        let found = self.cards.iter().position(|c| *c.uuid == *uuid).or_else(|| {
+            // A record from before the agent reported real UUIDs names the card by its index; and the
+            // other way round when the report is not in yet.
+            self.cards
+                .iter()
+                .position(|c| c.spec.index == index && (made_up || *c.uuid == *CardSpec::made_up_uuid(node, index)))
+        });
+        let at = found.unwrap_or_else(|| {
+            let spec = CardSpec::new(uuid, index, "unknown", None);
+            let mut card = Card::new(Arc::new(spec), models.model("unknown"), false);
+            card.refresh(self.foreign_tolerance);
+            self.cards.push(card);
+            self.cards.len() - 1
+        });
+        u16::try_from(at).expect("a node has fewer than 65,536 cards")
+    }
+
+    fn refresh_all(&mut self) {
+        for card in &mut self.cards {
+            card.refresh(self.foreign_tolerance);
+        }
+    }
+}
+
+fn holding(pod: PodId, uid: &PodUid, peak: &CardPeak) -> Holding {
+    Holding {
+        pod,
+        uid: uid.clone(),
+        kind: peak.kind,
+        memory: peak.memory,
+        compute: peak.compute,
+        seats: peak.seats,
+        slices: peak.slices.clone(),
+    }
+}
+
+/// Where each slice of `before` stands on `after`: slices are the same if their UUIDs are.
+fn slices_after(before: &Card, after: &Card) -> Vec<u16> {
+    let position = |uuid: &str| {
+        after.partitions().iter().position(|p| p.uuid == uuid).and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+    };
+    before.partitions().iter().map(|p| position(&p.uuid)).collect()
+}
+
+/// The kind of a device whose record does not say it.
+fn infer(card: &Card, memory: Mib, mig: bool) -> GrantKind {
+    match card.spec().partitioning {
+        _ if mig => GrantKind::Mig,
+        Partitioning::TimeSliced { .. } => GrantKind::Seat,
+        _ if card.spec().memory.is_some_and(|total| memory < total) => GrantKind::Share,
+        _ => GrantKind::Whole,
+    }
+}
+
+fn grant(card: &Card, at: u16, kind: GrantKind, memory: Mib, compute: Percent, mig: Option<&str>) -> CardGrant {
+    let kind = match kind {
+        GrantKind::Whole => HoldKind::Whole,
+        GrantKind::Share => HoldKind::Share,
+        GrantKind::Mig => HoldKind::Slice,
+        GrantKind::Seat => HoldKind::Seat,
+    };
+    let slice = mig.map(|uuid| {
+        let found = card.partitions().iter().position(|p| p.uuid == uuid);
+        found.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
+    });
+    CardGrant { card: at, kind, memory, compute, slice }
+}

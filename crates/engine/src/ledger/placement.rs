@@ -1,0 +1,441 @@
+//! Finds cards on one node for what a pod asks.
+//!
+//! Containers are placed one after another, each on the card that it leaves fullest; where that leads
+//! nowhere, the search backs up, within a budget. For the usual pod (one container, one demand) the first
+//! try is exact. App containers and sidecars run together and are placed first; an init container then
+//! prefers cards that the pod holds anyway, because kubelet hands an init container's devices on to the
+//! containers after it.
+
+use smallvec::SmallVec;
+
+use crate::ledger::{Card, CardGrant, CardPeak, HoldKind, NodeLedger, card_peaks};
+use crate::model::{ContainerKind, Demand, GpuRequest, Mib, Partitioning, Percent, ShareMemory};
+
+/// Tries of one container on one card before the search gives up on a node.
+const BUDGET: u32 = 4096;
+
+/// Which card a share prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CardChoice {
+    /// The one with the least idle that fits; among equals the lowest index.
+    SmallestRemainder,
+    /// This one or none.
+    Only(u16),
+}
+
+/// The devices of one container, in the order of its demands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerPlacement {
+    /// The devices.
+    pub grants: SmallVec<[CardGrant; 2]>,
+}
+
+/// Devices for every container of a request, in the request's order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// By container.
+    pub containers: SmallVec<[ContainerPlacement; 1]>,
+}
+
+impl Placement {
+    /// What the pod holds of each card, sorted by card.
+    pub fn peaks(&self, request: &GpuRequest) -> SmallVec<[CardPeak; 2]> {
+        let view: SmallVec<[_; 2]> =
+            request.containers.iter().zip(&self.containers).map(|(c, p)| (c.kind, p.grants.as_slice())).collect();
+        card_peaks(&view)
+    }
+}
+
+/// Why a node's cards do not do, with the numbers of the nearest miss.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Shortage {
+    /// The node has no card at all.
+    NoGpu,
+    /// It has cards, none of a wanted model or UUID.
+    NoMatch,
+    /// Too few whole cards.
+    Cards {
+        /// Cards asked.
+        asked: u32,
+        /// Wholly free ones.
+        free: u32,
+        /// All that match.
+        total: u32,
+    },
+    /// No card has the memory.
+    Memory {
+        /// Index of the card that comes nearest.
+        card: u32,
+        /// Memory asked.
+        asked: Mib,
+        /// Memory free on it.
+        free: Mib,
+        /// Memory of the largest card.
+        largest: Mib,
+    },
+    /// Cards have the memory, none of them the compute.
+    Compute {
+        /// Index of the card that comes nearest.
+        card: u32,
+        /// Compute asked.
+        asked: Percent,
+        /// Compute free on it.
+        free: Percent,
+    },
+    /// The share fits, but on too few distinct cards.
+    ShareCards {
+        /// Cards asked.
+        asked: u32,
+        /// Cards that fit.
+        fitting: u32,
+        /// All that match.
+        total: u32,
+    },
+    /// Shares need to know a card's memory, and nobody said it.
+    MemoryUnknown,
+    /// All cards are time-sliced or partitioned: none can be shared by memory.
+    NotShareable,
+    /// Too few cards with a free seat.
+    Seats {
+        /// Seats asked, each on a card of its own.
+        asked: u32,
+        /// Cards with a free seat.
+        free: u32,
+        /// Time-sliced cards.
+        total: u32,
+    },
+    /// Too few slices of the profile.
+    Slices {
+        /// The profile.
+        profile: String,
+        /// Slices asked.
+        asked: u32,
+        /// Free ones.
+        free: u32,
+        /// All of them.
+        total: u32,
+    },
+    /// Every container would fit alone, but not together.
+    Combination,
+}
+
+impl Shortage {
+    /// Whether no release on the node could help.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::NoGpu | Self::NoMatch | Self::MemoryUnknown | Self::NotShareable => true,
+            Self::Cards { asked, total, .. }
+            | Self::ShareCards { asked, total, .. }
+            | Self::Seats { asked, total, .. }
+            | Self::Slices { asked, total, .. } => asked > total,
+            Self::Memory { asked, largest, .. } => asked > largest,
+            Self::Compute { .. } | Self::Combination => false,
+        }
+    }
+}
+
+/// Places `request` on the cards that `eligible` lets through.
+pub fn place(
+    request: &GpuRequest,
+    ledger: &NodeLedger,
+    eligible: impl Fn(&Card) -> bool,
+    choice: CardChoice,
+) -> Result<Placement, Shortage> {
+    let eligible: SmallVec<[bool; 16]> = ledger.cards().iter().map(eligible).collect();
+    let mut search = Search {
+        request,
+        cards: ledger.cards(),
+        eligible,
+        choice,
+        placement: Placement { containers: request.containers.iter().map(|_| ContainerPlacement::default()).collect() },
+        budget: BUDGET,
+    };
+    let items = search.items();
+    if search.solve(&items, None) { Ok(search.placement) } else { Err(search.shortage()) }
+}
+
+/// The cards that a request for one share on one card fits on; `None` for other requests.
+pub fn share_candidates(
+    request: &GpuRequest,
+    ledger: &NodeLedger,
+    eligible: impl Fn(&Card) -> bool,
+) -> Option<SmallVec<[u16; 8]>> {
+    let [container] = request.containers.as_slice() else { return None };
+    let [Demand::Share { memory, compute, count: 1 }] = container.demands.as_slice() else { return None };
+    let fits = |card: &Card| {
+        let room = card.room();
+        room.shareable
+            && eligible(card)
+            && card.spec().memory.is_some_and(|total| memory.on(total) <= room.memory)
+            && *compute <= room.compute
+    };
+    Some((0_u16..).zip(ledger.cards()).filter(|(_, card)| fits(card)).map(|(at, _)| at).collect())
+}
+
+/// One device to find: container, demand, and whether it is the first of the demand.
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    container: usize,
+    demand: usize,
+    first: bool,
+}
+
+/// Orders the options of an item; the devices of one demand are taken in this order.
+type Rank = (u32, u32, u64, u16, u16);
+
+struct Search<'a> {
+    request: &'a GpuRequest,
+    cards: &'a [Card],
+    eligible: SmallVec<[bool; 16]>,
+    choice: CardChoice,
+    placement: Placement,
+    budget: u32,
+}
+
+impl Search<'_> {
+    fn items(&self) -> Vec<Item> {
+        let mut order: Vec<usize> = (0..self.request.containers.len()).collect();
+        // Together running containers first, the largest first among them; then init containers.
+        order.sort_by_key(|at| {
+            let container = &self.request.containers[*at];
+            let init = container.kind == ContainerKind::Init;
+            (init, std::cmp::Reverse(if init { 0 } else { container.demands.iter().map(weight).max().unwrap_or(0) }))
+        });
+        let mut items = Vec::new();
+        for container in order {
+            for (demand, d) in self.request.containers[container].demands.iter().enumerate() {
+                items.extend((0..count(d)).map(|n| Item { container, demand, first: n == 0 }));
+            }
+        }
+        items
+    }
+
+    fn solve(&mut self, items: &[Item], after: Option<Rank>) -> bool {
+        let Some((item, rest)) = items.split_first() else { return true };
+        let after = if item.first { None } else { after };
+        for (rank, grant) in self.options(*item) {
+            if after.is_some_and(|a| rank <= a) || !self.fits(item.container, &grant) {
+                continue;
+            }
+            let Some(budget) = self.budget.checked_sub(1) else { return false };
+            self.budget = budget;
+            self.placement.containers[item.container].grants.push(grant);
+            if self.solve(rest, Some(rank)) {
+                return true;
+            }
+            self.placement.containers[item.container].grants.pop();
+        }
+        false
+    }
+
+    /// Devices that could serve `item`, best first.
+    fn options(&self, item: Item) -> Vec<(Rank, CardGrant)> {
+        let container = &self.request.containers[item.container];
+        let init = container.kind == ContainerKind::Init;
+        let mut options: Vec<(Rank, CardGrant)> = Vec::new();
+        for (at, card) in (0_u16..).zip(self.cards) {
+            if !self.eligible[usize::from(at)] || card.room().closed.is_some() {
+                continue;
+            }
+            if self.choice != CardChoice::SmallestRemainder && self.choice != CardChoice::Only(at) {
+                continue;
+            }
+            // An init container takes the pod's own cards first, in the order its other containers got them.
+            let own = if init { self.position_held(at) } else { 0 };
+            let mut push = |rank: (u32, u64), grant: CardGrant| {
+                let slice = grant.slice.unwrap_or(0);
+                options.push(((own, rank.0, rank.1, at, slice), grant));
+            };
+            match &container.demands[item.demand] {
+                Demand::Cards { .. } => match card.spec().partitioning {
+                    Partitioning::OnDemand => push((0, 0), whole(at, card)),
+                    Partitioning::TimeSliced { .. } => push((card.room().seats, 0), seat(at, card)),
+                    Partitioning::Mig(_) => {}
+                },
+                Demand::Seats { .. } if card.seats() > 0 => push((card.room().seats, 0), seat(at, card)),
+                Demand::Seats { .. } => {}
+                Demand::Share { memory, compute, .. } => {
+                    if let Some(grant) = share(at, card, *memory, *compute) {
+                        push((card.room().idle.0, card.room().memory.0), grant);
+                    }
+                }
+                Demand::Slices { profile, .. } => {
+                    for slice in card.free_slices(profile) {
+                        push((card.room().idle.0, 0), slice_grant(at, card, slice));
+                    }
+                }
+            }
+        }
+        options.sort_by_key(|(rank, _)| *rank);
+        options
+    }
+
+    fn position_held(&self, card: u16) -> u32 {
+        let grants = self.request.containers.iter().zip(&self.placement.containers);
+        let grants = grants.filter(|(c, _)| c.kind != ContainerKind::Init).flat_map(|(_, p)| p.grants.iter());
+        (0..).zip(grants).find(|(_, g)| g.card == card).map_or(u32::MAX, |(at, _)| at)
+    }
+
+    /// Whether `grant` for `container` goes together with what is placed already.
+    fn fits(&self, container: usize, grant: &CardGrant) -> bool {
+        let card = &self.cards[usize::from(grant.card)];
+        let room = card.room();
+        let mut view: SmallVec<[(ContainerKind, SmallVec<[CardGrant; 4]>); 4]> = SmallVec::new();
+        for (at, (c, placed)) in self.request.containers.iter().zip(&self.placement.containers).enumerate() {
+            let here: SmallVec<[CardGrant; 4]> =
+                placed.grants.iter().filter(|g| g.card == grant.card).cloned().collect();
+            if at != container && !here.is_empty() && self.run_together(at, container) {
+                let whole = grant.kind == HoldKind::Whole || here.iter().any(|g| g.kind == HoldKind::Whole);
+                let slice_twice = grant.slice.is_some() && here.iter().any(|g| g.slice == grant.slice);
+                if whole || slice_twice {
+                    return false;
+                }
+            }
+            // Within a container: distinct cards, or distinct slices.
+            if at == container && here.iter().any(|g| g.slice.is_none() || g.slice == grant.slice) {
+                return false;
+            }
+            let mut here = here;
+            if at == container {
+                here.push(grant.clone());
+            }
+            view.push((c.kind, here));
+        }
+        let view: SmallVec<[_; 4]> = view.iter().map(|(k, g)| (*k, g.as_slice())).collect();
+        card_peaks(&view).iter().all(|peak| match peak.kind {
+            HoldKind::Whole => room.whole,
+            HoldKind::Share => room.shareable && peak.memory <= room.memory && peak.compute <= room.compute,
+            HoldKind::Seat => peak.seats <= room.seats,
+            HoldKind::Slice => true, // only free slices are options
+        })
+    }
+
+    /// Whether two containers ever run at the same time.
+    fn run_together(&self, a: usize, b: usize) -> bool {
+        let kind = |at: usize| self.request.containers[at].kind;
+        let (first, second) = (a.min(b), a.max(b));
+        match (kind(first), kind(second)) {
+            // An init container ends before what comes after it starts; sidecars before it run on.
+            (ContainerKind::Init, _) => false,
+            (ContainerKind::Sidecar, _) => true,
+            (ContainerKind::App, other) => other != ContainerKind::Init,
+        }
+    }
+
+    /// Why there is no placement: the first demand that cannot be met alone, or that they cannot together.
+    fn shortage(&self) -> Shortage {
+        if self.cards.iter().all(|c| !c.present()) {
+            return Shortage::NoGpu;
+        }
+        let matching: Vec<&Card> =
+            self.cards.iter().zip(&self.eligible).filter(|(c, e)| **e && c.present()).map(|(c, _)| c).collect();
+        if matching.is_empty() {
+            return Shortage::NoMatch;
+        }
+        let demands = self.request.containers.iter().flat_map(|c| &c.demands);
+        demands.filter_map(|d| demand_shortage(d, &matching)).next().unwrap_or(Shortage::Combination)
+    }
+}
+
+fn count(demand: &Demand) -> u32 {
+    match demand {
+        Demand::Cards { count }
+        | Demand::Share { count, .. }
+        | Demand::Seats { count }
+        | Demand::Slices { count, .. } => *count,
+    }
+}
+
+/// How hard a demand is to place, for the order of containers.
+fn weight(demand: &Demand) -> u64 {
+    match demand {
+        Demand::Cards { .. } => u64::MAX,
+        Demand::Share { memory: ShareMemory::Mib(memory), .. } => memory.0,
+        Demand::Share { memory: ShareMemory::Fraction(part), .. } => u64::from(part.0) << 10,
+        Demand::Seats { .. } | Demand::Slices { .. } => 0,
+    }
+}
+
+fn whole(at: u16, card: &Card) -> CardGrant {
+    let memory = card.spec().memory.unwrap_or_default();
+    CardGrant { card: at, kind: HoldKind::Whole, memory, compute: Percent::ALL, slice: None }
+}
+
+fn seat(at: u16, card: &Card) -> CardGrant {
+    let seats = card.seats().max(1);
+    let memory = Mib(card.spec().memory.unwrap_or_default().0 / u64::from(seats));
+    CardGrant { card: at, kind: HoldKind::Seat, memory, compute: Percent(100 / seats), slice: None }
+}
+
+fn share(at: u16, card: &Card, memory: ShareMemory, compute: Percent) -> Option<CardGrant> {
+    let total = card.spec().memory?;
+    Some(CardGrant { card: at, kind: HoldKind::Share, memory: memory.on(total), compute, slice: None })
+}
+
+fn slice_grant(at: u16, card: &Card, slice: u16) -> CardGrant {
+    let size = card.slice_size(slice).0;
+    let nominal = card.partitions().get(usize::from(slice)).and_then(|p| crate::model::Partition::nominal(&p.profile));
+    let memory = nominal.map_or(Mib(0), |(_, gb)| Mib(gb * 1024));
+    CardGrant { card: at, kind: HoldKind::Slice, memory, compute: Percent(size / 10), slice: Some(slice) }
+}
+
+/// What `demand` alone lacks on `cards`, if anything.
+fn demand_shortage(demand: &Demand, cards: &[&Card]) -> Option<Shortage> {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    match demand {
+        Demand::Cards { count } => {
+            let usable = |c: &&&Card| !matches!(c.spec().partitioning, Partitioning::Mig(_));
+            let total = number(cards.iter().filter(usable).count());
+            let free = number(cards.iter().filter(|c| c.room().whole || c.room().seats > 0).count());
+            (free < *count).then_some(Shortage::Cards { asked: *count, free, total })
+        }
+        Demand::Seats { count } => {
+            let total = number(cards.iter().filter(|c| c.seats() > 0).count());
+            let free = number(cards.iter().filter(|c| c.room().seats > 0).count());
+            (free < *count).then_some(Shortage::Seats { asked: *count, free, total })
+        }
+        Demand::Slices { profile, count } => {
+            let total = number(cards.iter().flat_map(|c| c.partitions()).filter(|p| p.profile == *profile).count());
+            let free = number(cards.iter().map(|c| c.free_slices(profile).count()).sum());
+            (free < *count).then(|| Shortage::Slices { profile: profile.clone(), asked: *count, free, total })
+        }
+        Demand::Share { memory, compute, count } => share_shortage(*memory, *compute, *count, cards),
+    }
+}
+
+fn share_shortage(memory: ShareMemory, compute: Percent, count: u32, cards: &[&Card]) -> Option<Shortage> {
+    let shareable: Vec<&&Card> = cards.iter().filter(|c| c.spec().partitioning == Partitioning::OnDemand).collect();
+    if shareable.is_empty() {
+        return Some(Shortage::NotShareable);
+    }
+    let known: Vec<(&Card, Mib)> = shareable.iter().filter_map(|c| Some((**c, c.spec().memory?))).collect();
+    let Some(largest) = known.iter().map(|(_, total)| *total).max() else {
+        return Some(Shortage::MemoryUnknown);
+    };
+    let has_memory = |(card, total): &&(&Card, Mib)| card.room().shareable && memory.on(*total) <= card.room().memory;
+    let with_memory: Vec<&(&Card, Mib)> = known.iter().filter(has_memory).collect();
+    if with_memory.is_empty() {
+        // Nearest: the card with the least missing, then the lowest index.
+        let missing =
+            |(card, total): &&(&Card, Mib)| (memory.on(*total).saturating_sub(card.room().memory), card.spec().index);
+        return known.iter().min_by_key(missing).map(|(card, total)| Shortage::Memory {
+            card: card.spec().index,
+            asked: memory.on(*total),
+            free: card.room().memory,
+            largest,
+        });
+    }
+    let fitting = with_memory.iter().filter(|(card, _)| compute <= card.room().compute).count();
+    if fitting == 0 {
+        let nearest =
+            with_memory.iter().min_by_key(|(card, _)| (std::cmp::Reverse(card.room().compute), card.spec().index));
+        return nearest.map(|(card, _)| Shortage::Compute {
+            card: card.spec().index,
+            asked: compute,
+            free: card.room().compute,
+        });
+    }
+    let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
+    let total = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    (fitting < count).then_some(Shortage::ShareCards { asked: count, fitting, total })
+}

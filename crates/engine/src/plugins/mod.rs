@@ -1,0 +1,45 @@
+//! The plugins, one file each, under the names that Kubernetes has for them where it has one.
+
+mod balanced_allocation;
+mod best_fit;
+mod dot_product;
+mod fgd;
+mod gpu_clustering;
+mod gpu_fit;
+mod gpu_packing;
+mod least_allocated;
+mod node_affinity;
+mod node_name;
+mod node_ports;
+mod node_resources_fit;
+mod node_unschedulable;
+mod random_choice;
+mod scheduling_gates;
+mod simple_fragmentation;
+mod taint_toleration;
+
+pub use balanced_allocation::NodeResourcesBalancedAllocation;
+pub use best_fit::BestFit;
+pub use dot_product::DotProduct;
+pub use fgd::{Fgd, fragment};
+pub use gpu_clustering::GpuClustering;
+pub use gpu_fit::GpuFit;
+pub use gpu_packing::GpuPacking;
+pub use least_allocated::LeastAllocated;
+pub use node_affinity::NodeAffinity;
+pub use node_name::NodeName;
+pub use node_ports::NodePorts;
+pub use node_resources_fit::NodeResourcesFit;
+pub use node_unschedulable::NodeUnschedulable;
+pub use random_choice::RandomChoice;
+pub use scheduling_gates::SchedulingGates;
+pub use simple_fragmentation::SimpleFragmentation;
+pub use taint_toleration::TaintToleration;
+
+use crate::model::Cost;
+
+/// One point of a published policy's score (0 to 100, highest wins) as a cost: 10 milli-GPU, the same as
+/// a preference point.
+pub(crate) fn published_points(points: i64) -> i64 {
+    (-Cost::milli(10).times(points)).0
+}

@@ -1,0 +1,242 @@
+//! Pods that wait: ready, backing off after a failure, or parked until something changes for them.
+//!
+//! Order is priority, then age. Parked pods are kept by class, because one answer holds for a whole
+//! class: when a node changes so that a parked class would fit there, its first pod is made ready; when
+//! that one is placed, the next one is. So a wake-up is a fact, not a guess, and needs no backoff. Backoff
+//! is for what failed outside: a refused bind, a Permit plugin that gave up.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{ClassId, Millis, PodId, Timestamp};
+
+/// First backoff; it doubles with every failure in a row.
+const INITIAL_BACKOFF: Millis = Millis::from_secs(1);
+/// Longest backoff.
+const MAX_BACKOFF: Millis = Millis::from_secs(10);
+
+/// A pod's place in the order: higher priority first, then older, then earlier arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    priority: Reverse<i32>,
+    created_at: Timestamp,
+    arrival: u64,
+    pub pod: PodId,
+}
+
+/// Where a waiting pod is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// It will be tried.
+    Active,
+    /// It will be tried at this time.
+    Backoff(Timestamp),
+    /// It is tried when something changes for its class.
+    Unschedulable(ClassId),
+    /// It is kept out by PreEnqueue.
+    Gated,
+    /// It has been placed, and is being bound.
+    InFlight,
+}
+
+/// What the queue knows of a pod.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    key: Key,
+    pub place: Place,
+    /// Times that it was tried.
+    pub attempts: u32,
+    /// Failures in a row that were not for lack of room.
+    errors: u32,
+    /// The text that was last written onto it.
+    pub message: Option<Arc<str>>,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pods: BTreeMap<PodId, Waiting>,
+    active: BTreeSet<Key>,
+    backoff: BTreeSet<(Timestamp, Key)>,
+    unschedulable: BTreeMap<ClassId, BTreeSet<Key>>,
+    arrivals: u64,
+}
+
+impl Queue {
+    /// What is known of a pod that waits or is being bound.
+    pub fn get(&self, pod: PodId) -> Option<&Waiting> {
+        self.pods.get(&pod)
+    }
+
+    pub fn get_mut(&mut self, pod: PodId) -> Option<&mut Waiting> {
+        self.pods.get_mut(&pod)
+    }
+
+    /// Takes a pod in, or moves a known one; its age and history stay.
+    pub fn put(&mut self, pod: PodId, priority: i32, created_at: Timestamp, place: Place) {
+        let arrival = self.arrivals;
+        match self.pods.get(&pod) {
+            Some(_) => self.unlink(pod),
+            None => self.arrivals += 1,
+        }
+        let waiting = self.pods.entry(pod).or_insert_with(|| Waiting {
+            key: Key { priority: Reverse(priority), created_at, arrival, pod },
+            place,
+            attempts: 0,
+            errors: 0,
+            message: None,
+        });
+        waiting.key.priority = Reverse(priority);
+        self.link(pod, place);
+    }
+
+    /// Moves a known pod.
+    pub fn move_to(&mut self, pod: PodId, place: Place) {
+        if self.pods.contains_key(&pod) {
+            self.unlink(pod);
+            self.link(pod, place);
+        }
+    }
+
+    /// Backs a known pod off, longer with every failure in a row.
+    pub fn back_off(&mut self, pod: PodId, now: Timestamp) {
+        let Some(waiting) = self.pods.get_mut(&pod) else { return };
+        waiting.errors = waiting.errors.saturating_add(1);
+        let factor = 1_u64 << (waiting.errors - 1).min(16);
+        let wait = Millis(INITIAL_BACKOFF.0.saturating_mul(factor)).min(MAX_BACKOFF);
+        self.move_to(pod, Place::Backoff(now + wait));
+    }
+
+    /// Forgets a pod.
+    pub fn remove(&mut self, pod: PodId) {
+        self.unlink(pod);
+        self.pods.remove(&pod);
+    }
+
+    /// Makes pods ready whose backoff is over; returns whether any was.
+    pub fn end_backoffs(&mut self, now: Timestamp) {
+        while let Some((until, key)) = self.backoff.first().copied() {
+            if until > now {
+                break;
+            }
+            self.move_to(key.pod, Place::Active);
+        }
+    }
+
+    /// When the next backoff ends.
+    pub fn next_backoff(&self) -> Option<Timestamp> {
+        self.backoff.first().map(|(until, _)| *until)
+    }
+
+    /// The pod to try next.
+    pub fn head(&self) -> Option<PodId> {
+        self.active.first().map(|key| key.pod)
+    }
+
+    /// Classes with parked pods, from `from` on.
+    pub fn parked_classes(&self, from: Option<ClassId>) -> impl Iterator<Item = ClassId> + '_ {
+        self.unschedulable.range(from.unwrap_or(ClassId(0))..).map(|(class, _)| *class)
+    }
+
+    /// Makes the first parked pod of a class ready.
+    pub fn wake(&mut self, class: ClassId) {
+        let first = self.unschedulable.get(&class).and_then(|keys| keys.first()).copied();
+        if let Some(key) = first {
+            self.move_to(key.pod, Place::Active);
+        }
+    }
+
+    fn link(&mut self, pod: PodId, place: Place) {
+        let Some(waiting) = self.pods.get_mut(&pod) else { return };
+        waiting.place = place;
+        let key = waiting.key;
+        match place {
+            Place::Active => {
+                self.active.insert(key);
+            }
+            Place::Backoff(until) => {
+                self.backoff.insert((until, key));
+            }
+            Place::Unschedulable(class) => {
+                self.unschedulable.entry(class).or_default().insert(key);
+            }
+            Place::Gated | Place::InFlight => {}
+        }
+    }
+
+    fn unlink(&mut self, pod: PodId) {
+        let Some(waiting) = self.pods.get(&pod) else { return };
+        match waiting.place {
+            Place::Active => {
+                self.active.remove(&waiting.key);
+            }
+            Place::Backoff(until) => {
+                self.backoff.remove(&(until, waiting.key));
+            }
+            Place::Unschedulable(class) => {
+                if let Some(keys) = self.unschedulable.get_mut(&class) {
+                    keys.remove(&waiting.key);
+                    if keys.is_empty() {
+                        self.unschedulable.remove(&class);
+                    }
+                }
+            }
+            Place::Gated | Place::InFlight => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(n: u32) -> PodId {
+        PodId(n)
+    }
+
+    #[test]
+    fn priority_then_age_then_arrival() {
+        let mut queue = Queue::default();
+        for (n, priority, created) in [(0, 0, 5), (1, 0, 3), (2, 9, 7), (3, 0, 3)] {
+            queue.put(pod(n), priority, Timestamp(created), Place::Active);
+        }
+        let mut order = Vec::new();
+        while let Some(head) = queue.head() {
+            order.push(head.0);
+            queue.remove(head);
+        }
+        assert_eq!(order, [2, 1, 3, 0]);
+    }
+
+    #[test]
+    fn backoff_doubles_up_to_ten_seconds() {
+        let mut queue = Queue::default();
+        queue.put(pod(0), 0, Timestamp(0), Place::Active);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            queue.back_off(pod(0), Timestamp(0));
+            waits.push(queue.next_backoff().map_or(0, |t| t.0));
+        }
+        assert_eq!(waits, [1000, 2000, 4000, 8000, 10_000, 10_000]);
+        queue.end_backoffs(Timestamp(9_999));
+        assert_eq!(queue.head(), None);
+        queue.end_backoffs(Timestamp(10_000));
+        assert_eq!(queue.head(), Some(pod(0)));
+    }
+
+    #[test]
+    fn a_class_wakes_one_by_one() {
+        let mut queue = Queue::default();
+        let class = ClassId(4);
+        for n in 0..3 {
+            queue.put(pod(n), 0, Timestamp(u64::from(n)), Place::Unschedulable(class));
+        }
+        queue.wake(class);
+        assert_eq!((queue.head(), queue.parked_classes(None).count()), (Some(pod(0)), 1));
+        queue.remove(pod(0));
+        queue.wake(class);
+        queue.wake(class);
+        assert_eq!((queue.head(), queue.parked_classes(None).count()), (Some(pod(1)), 0));
+    }
+}

@@ -1,0 +1,171 @@
+//! Classes: pods with the same scheduling-relevant spec are the same question, answered once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::collections::Lookup;
+use crate::model::{
+    ClassId, CompiledSelector, CompiledTerm, CompiledToleration, ContainerDemand, GpuRequest, GpuShape, HostPort,
+    Models, PatternId, Pod, RequestError, Symbol, Symbols,
+};
+use crate::state::pod::Charge;
+
+/// A host port that pods compete for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortKey {
+    /// The port.
+    pub port: u16,
+    /// `TCP`, `UDP`, `SCTP`.
+    pub protocol: Symbol,
+    /// The address; `None` is every address (`0.0.0.0`).
+    pub ip: Option<Symbol>,
+}
+
+impl PortKey {
+    pub(super) fn new(port: &HostPort, symbols: &mut Symbols) -> Self {
+        Self {
+            port: port.port,
+            protocol: symbols.intern(if port.protocol.is_empty() { "TCP" } else { &port.protocol }),
+            ip: (!port.ip.is_empty() && port.ip != "0.0.0.0").then(|| symbols.intern(&port.ip)),
+        }
+    }
+
+    /// Whether two pods cannot have these both on one node.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip.is_none() || other.ip.is_none() || self.ip == other.ip)
+    }
+}
+
+/// All that a decision depends on, of one pod. Two pods with equal specs are interchangeable.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ClassSpec {
+    /// Which profile schedules it; `None` for pods of other schedulers.
+    pub profile: Option<u8>,
+    /// What it takes of a node.
+    pub charge: Charge,
+    /// The only node that will do.
+    pub required_node: Option<Symbol>,
+    /// `nodeSelector` and required node affinity.
+    pub selector: CompiledSelector,
+    /// Preferred node affinity: weight and term.
+    pub preferred: Vec<(i64, CompiledTerm)>,
+    /// Tolerations.
+    pub tolerations: Vec<CompiledToleration>,
+    /// What it asks of GPUs.
+    pub gpu: GpuRequest,
+    /// `gpu.models`, interned.
+    pub pattern: PatternId,
+    /// The outline of `gpu`.
+    pub shape: GpuShape,
+    /// Whether every container with a share asks for its seat too.
+    pub has_seats: bool,
+    /// Why the GPU request makes no sense, if it does not.
+    pub error: Option<RequestError>,
+}
+
+impl ClassSpec {
+    pub(super) fn compile(pod: &Pod, profile: Option<u8>, symbols: &mut Symbols, models: &mut Models) -> Self {
+        let demand = |c: &crate::model::Container| ContainerDemand {
+            name: c.name.clone(),
+            kind: c.kind,
+            demands: c.gpu.clone(),
+        };
+        let gpu = GpuRequest {
+            containers: pod.containers.iter().filter(|c| !c.gpu.is_empty()).map(demand).collect(),
+            models: pod.models.clone(),
+            uuids: pod.uuids.clone(),
+        };
+        let mut tolerations: Vec<_> = pod.tolerations.iter().map(|t| CompiledToleration::new(t, symbols)).collect();
+        tolerations.sort_unstable();
+        tolerations.dedup();
+        let preferred = pod.preferred_affinity.iter().filter(|p| p.weight != 0);
+        let mut spec = Self {
+            profile,
+            charge: Charge::of(pod, symbols),
+            required_node: pod.required_node.as_deref().map(|n| symbols.intern(n)),
+            selector: CompiledSelector::new(&pod.node_selector, pod.required_affinity.as_ref(), symbols),
+            preferred: preferred
+                .filter_map(|p| Some((i64::from(p.weight), CompiledTerm::new(&p.term, symbols)?)))
+                .collect(),
+            tolerations,
+            pattern: models.pattern(&gpu.models),
+            shape: gpu.shape(),
+            has_seats: has_seats(pod),
+            gpu,
+            error: pod.request_error.clone(),
+        };
+        spec.preferred.sort();
+        spec
+    }
+}
+
+fn has_seats(pod: &Pod) -> bool {
+    let is_share = |d: &crate::model::Demand| matches!(d, crate::model::Demand::Share { .. });
+    pod.containers
+        .iter()
+        .filter(|c| c.gpu.iter().any(is_share))
+        .all(|c| c.requests.get("nvidia.com/gpu.shared").is_some_and(|q| q.value() > 0))
+}
+
+/// A class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// Its slot.
+    pub id: ClassId,
+    /// What its pods have in common.
+    pub spec: ClassSpec,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ClassTable {
+    classes: Vec<Option<(Arc<Class>, usize)>>,
+    by_spec: Lookup<ClassSpec, ClassId>,
+    free: BTreeSet<usize>,
+    dead: Vec<ClassId>,
+}
+
+impl ClassTable {
+    /// The class of `spec`, counted once more.
+    pub fn acquire(&mut self, spec: ClassSpec) -> ClassId {
+        if let Some(id) = self.by_spec.get(&spec) {
+            if let Some((_, pods)) = &mut self.classes[id.index()] {
+                *pods += 1;
+            }
+            return *id;
+        }
+        let at = self.free.pop_first().unwrap_or(self.classes.len());
+        let id = ClassId::from_index(at);
+        let class = Some((Arc::new(Class { id, spec: spec.clone() }), 1));
+        match self.classes.get_mut(at) {
+            Some(slot) => *slot = class,
+            None => self.classes.push(class),
+        }
+        self.by_spec.insert(spec, id);
+        id
+    }
+
+    /// One pod less. The last one frees the class, once [`ClassTable::take_dead`] has named it.
+    pub fn release(&mut self, id: ClassId) {
+        let Some((class, pods)) = &mut self.classes[id.index()] else { return };
+        *pods -= 1;
+        if *pods == 0 {
+            self.by_spec.remove(&class.spec);
+            self.classes[id.index()] = None;
+            self.dead.push(id);
+        }
+    }
+
+    /// Classes that died; their slots may be used again from now on.
+    pub fn take_dead(&mut self) -> Vec<ClassId> {
+        let dead = std::mem::take(&mut self.dead);
+        self.free.extend(dead.iter().map(|id| id.index()));
+        dead
+    }
+
+    pub fn get(&self, id: ClassId) -> &Arc<Class> {
+        let class = self.classes.get(id.index()).and_then(Option::as_ref);
+        &class.expect("a class lives as long as a pod of it").0
+    }
+}

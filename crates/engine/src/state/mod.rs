@@ -1,0 +1,513 @@
+//! The cluster as the engine knows it: nodes, pods, classes, and the ledger inside the nodes.
+//!
+//! Every change to a node or pod goes through [`State`], which numbers it (a *generation*) and, inside a
+//! transaction, keeps what was there before. Two indexes by generation answer "what changed since" in
+//! `O(changes)`: one for every change, one for changes that may let a waiting pod in.
+
+mod class;
+mod devices;
+mod mix;
+mod node;
+mod pod;
+mod slots;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+pub use class::{Class, ClassSpec, PortKey};
+pub use mix::{Mix, Shape, Typical};
+pub use node::{NodeFacts, NodeState};
+pub use pod::{Charge, Placed, PodEntry, Stage};
+pub use transaction::{Resolution, Transaction};
+
+use crate::collections::Lookup;
+use crate::contract::Notice;
+use crate::ledger::{NodeLedger, Placement};
+use crate::model::{
+    Allocation, ClassId, ContainerAllocation, DeviceGrant, DeviceReport, Mib, Models, Node, NodeId, Pod, PodId, PodUid,
+    Symbol, Symbols,
+};
+use class::ClassTable;
+pub(crate) use devices::pinned;
+use slots::Slots;
+use transaction::Undo;
+
+/// How a change to a node can affect pods that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Something was taken: nobody who waits can gain.
+    Takes,
+    /// Something may have been freed, added or allowed.
+    Relaxes,
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub struct State {
+    symbols: Symbols,
+    models: Models,
+    classes: ClassTable,
+    nodes: Slots<NodeState>,
+    node_by_name: Lookup<Arc<str>, NodeId>,
+    pods: Slots<PodEntry>,
+    pod_by_uid: Lookup<PodUid, PodId>,
+    /// Number of the latest change.
+    generation: u64,
+    changed: BTreeMap<u64, NodeId>,
+    relaxed: BTreeMap<u64, NodeId>,
+    /// The entry in `changed` that tells readers of a removed node, by slot, until the slot is used again.
+    tombstones: BTreeMap<NodeId, u64>,
+    largest: Largest,
+    largest_version: u64,
+    /// Key and value of the taint that a cordoned node stands for.
+    cordon: (Symbol, Symbol),
+    mix: Mix,
+    log: Vec<Undo>,
+    /// The transaction that last kept an image of each slot.
+    node_marks: Vec<u64>,
+    pod_marks: Vec<u64>,
+    transactions: Vec<u64>,
+    next_transaction: u64,
+    notices: Vec<Notice>,
+    foreign_tolerance: Mib,
+}
+
+/// The largest node of the cluster in each dimension: policies normalise by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Largest {
+    /// Milli-cores.
+    pub cpu: i64,
+    /// Thousandths of a card.
+    pub gpu: i64,
+}
+
+impl State {
+    /// An empty cluster.
+    pub(crate) fn new(foreign_tolerance: Mib, mix: Mix) -> Self {
+        let mut symbols = Symbols::default();
+        let cordon = (symbols.intern("node.kubernetes.io/unschedulable"), symbols.intern(""));
+        Self {
+            symbols,
+            models: Models::default(),
+            classes: ClassTable::default(),
+            nodes: Slots::default(),
+            node_by_name: Lookup::default(),
+            pods: Slots::default(),
+            pod_by_uid: Lookup::default(),
+            generation: 0,
+            changed: BTreeMap::new(),
+            relaxed: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            largest: Largest::default(),
+            largest_version: 0,
+            cordon,
+            mix,
+            log: Vec::new(),
+            node_marks: Vec::new(),
+            pod_marks: Vec::new(),
+            transactions: Vec::new(),
+            next_transaction: 1,
+            notices: Vec::new(),
+            foreign_tolerance,
+        }
+    }
+
+    /// Interned strings.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+    /// GPU models and patterns.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+    /// Nodes in slot order, ghosts (deleted or not yet seen, but with pods) among them.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeState> {
+        self.nodes.iter()
+    }
+    /// Nodes that can be scheduled to, in slot order.
+    pub fn live_nodes(&self) -> impl Iterator<Item = &NodeState> {
+        self.nodes.iter().filter(|n| n.facts().is_some())
+    }
+    /// Slots that exist, taken or not: ids run below this.
+    pub fn node_slots(&self) -> usize {
+        self.nodes.len()
+    }
+    /// The node in a slot.
+    pub fn node(&self, id: NodeId) -> Option<&NodeState> {
+        self.nodes.get(id.index())
+    }
+    /// The node of a name.
+    pub fn node_named(&self, name: &str) -> Option<&NodeState> {
+        self.node(*self.node_by_name.get(name)?)
+    }
+    /// Pods in slot order.
+    pub fn pods(&self) -> impl Iterator<Item = &PodEntry> {
+        self.pods.iter()
+    }
+    /// The pod in a slot.
+    pub fn pod(&self, id: PodId) -> Option<&PodEntry> {
+        self.pods.get(id.index())
+    }
+    /// The pod of a UID.
+    pub fn pod_of(&self, uid: &PodUid) -> Option<&PodEntry> {
+        self.pod(*self.pod_by_uid.get(uid)?)
+    }
+    /// A class.
+    ///
+    /// # Panics
+    /// If no pod is of that class any more.
+    pub fn class(&self, id: ClassId) -> &Arc<Class> {
+        self.classes.get(id)
+    }
+    /// The largest node in each dimension.
+    pub fn largest(&self) -> Largest {
+        self.largest
+    }
+    /// Changes whenever [`State::largest`] does.
+    pub fn largest_version(&self) -> u64 {
+        self.largest_version
+    }
+    /// Key and value of the taint `node.kubernetes.io/unschedulable`, which a cordoned node stands for.
+    pub fn cordon_taint(&self) -> (Symbol, Symbol) {
+        self.cordon
+    }
+    /// The mix of requests that policies reckon with.
+    pub fn mix(&self) -> &Mix {
+        &self.mix
+    }
+    /// Counts a pod that arrived.
+    pub(crate) fn count_arrival(&mut self, id: PodId) {
+        let class = self.class(self.pods.at(id.index()).class).clone();
+        self.mix.count(Shape::of(&class.spec));
+    }
+    /// The number of the latest change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+    /// Nodes changed after generation `since`, oldest change first: `O(changes)`.
+    pub fn changed_since(&self, since: u64) -> impl Iterator<Item = (u64, NodeId)> + '_ {
+        self.changed.range(since + 1..).map(|(g, n)| (*g, *n))
+    }
+    /// Nodes after generation `since` that may let a waiting pod in, oldest change first.
+    pub fn relaxed_since(&self, since: u64) -> impl Iterator<Item = (u64, NodeId)> + '_ {
+        self.relaxed.range(since + 1..).map(|(g, n)| (*g, *n))
+    }
+
+    /// A hash over everything that a transaction can change: equal contents, equal hashes.
+    pub fn content_hash(&self) -> u64 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        for node in self.nodes.iter() {
+            node.hash(&mut hasher);
+        }
+        for pod in self.pods.iter() {
+            pod.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    // ---- nodes -------------------------------------------------------------------------------------
+
+    /// A node appeared or changed.
+    pub(crate) fn apply_node(&mut self, node: &Node) {
+        let id = self.node_slot(&node.name);
+        let facts = NodeFacts::compile(node, &mut self.symbols);
+        let inventory = facts.cards().to_vec();
+        let report = self.nodes.at(id.index()).report().cloned();
+        let mut models = std::mem::take(&mut self.models);
+        self.change_node(id, Change::Relaxes, |n| {
+            n.set_facts(Some(Arc::new(facts)));
+            n.set_inventory(merged(&inventory, report.as_deref()), &mut models);
+        });
+        self.models = models;
+        self.settle_devices(id);
+        self.measure_largest();
+    }
+
+    /// A node is gone; it stays as a ghost while pods are on it.
+    pub(crate) fn delete_node(&mut self, name: &str) {
+        let Some(id) = self.node_by_name.get(name).copied() else { return };
+        self.change_node(id, Change::Takes, |n| {
+            n.set_facts(None);
+            n.set_report(None);
+        });
+        self.bury(id);
+        self.measure_largest();
+    }
+
+    /// An agent's report. `fresh` is false for one that is older than its lease: its cards count, its
+    /// measurements do not.
+    pub(crate) fn apply_report(&mut self, report: &DeviceReport, fresh: bool) -> NodeId {
+        let id = self.node_slot(&report.node);
+        let resident =
+            |uid: &PodUid| self.pod_of(uid).and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.node == id);
+        let residents: Vec<PodUid> =
+            report.devices.iter().flat_map(|d| &d.holders).map(|h| h.pod.clone()).filter(resident).collect();
+        let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
+        let mut models = std::mem::take(&mut self.models);
+        self.change_node(id, Change::Relaxes, |n| {
+            n.set_inventory(merged(&known, Some(report)), &mut models);
+            n.set_report(Some(Arc::new(report.clone())));
+            n.set_measurements(if fresh { &report.devices } else { &[] }, |uid| residents.contains(uid));
+        });
+        self.models = models;
+        self.settle_devices(id);
+        self.measure_largest();
+        id
+    }
+
+    /// A node's report is gone, or (with `keep_cards`) only too old for its measurements.
+    pub(crate) fn drop_report(&mut self, name: &str, keep_cards: bool) {
+        let Some(id) = self.node_by_name.get(name).copied() else { return };
+        let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
+        let mut models = std::mem::take(&mut self.models);
+        self.change_node(id, Change::Relaxes, |n| {
+            n.set_measurements(&[], |_| false);
+            if !keep_cards {
+                n.set_report(None);
+                n.set_inventory(known, &mut models);
+            }
+        });
+        self.models = models;
+        self.bury(id);
+        self.settle_devices(id);
+        self.measure_largest();
+    }
+
+    /// The slot of a node, a ghost's if nobody has described it yet.
+    fn node_slot(&mut self, name: &str) -> NodeId {
+        if let Some(id) = self.node_by_name.get(name) {
+            return *id;
+        }
+        let symbol = self.symbols.intern(name);
+        let ledger = NodeLedger::new(self.foreign_tolerance);
+        let at = self.nodes.insert_with(|at| NodeState::ghost(NodeId::from_index(at), name.into(), symbol, ledger));
+        let id = NodeId::from_index(at);
+        if let Some(generation) = self.tombstones.remove(&id) {
+            self.changed.remove(&generation);
+        }
+        self.node_by_name.insert(name.into(), id);
+        id
+    }
+
+    /// Frees the slot of a ghost that nothing refers to.
+    fn bury(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(id.index()) else { return };
+        if node.facts().is_none() && node.pods().is_empty() && node.report().is_none() {
+            self.relaxed.remove(&node.relaxed());
+            self.tombstones.insert(id, node.generation());
+            if let Some(node) = self.nodes.remove(id.index()) {
+                self.node_by_name.remove(&**node.name());
+            }
+        }
+    }
+
+    /// `O(nodes)`, only when nodes come, go or change size.
+    fn measure_largest(&mut self) {
+        let mut largest = Largest::default();
+        for node in self.live_nodes() {
+            largest.cpu = largest.cpu.max(node.facts().map_or(0, |f| f.allocatable().cpu));
+            let cards = node.ledger().cards().iter().filter(|c| c.present()).count();
+            largest.gpu = largest.gpu.max(1000 * i64::try_from(cards).unwrap_or(i64::MAX / 1000));
+        }
+        if self.largest != largest {
+            self.largest = largest;
+            self.largest_version += 1;
+        }
+    }
+
+    /// The only way to change a node: keeps the before-image, numbers the change, refreshes what is derived.
+    fn change_node<T>(&mut self, id: NodeId, change: Change, f: impl FnOnce(&mut NodeState) -> T) -> T {
+        self.remember_node(id);
+        self.generation += 1;
+        let node = self.nodes.at_mut(id.index());
+        let (generation, relaxed) = (node.generation(), node.relaxed());
+        let result = f(node);
+        let news = node.refresh(self.generation, change == Change::Relaxes);
+        self.notices.extend(news);
+        self.changed.remove(&generation);
+        self.changed.insert(self.generation, id);
+        if change == Change::Relaxes {
+            self.relaxed.remove(&relaxed);
+            self.relaxed.insert(self.generation, id);
+        }
+        result
+    }
+
+    // ---- pods --------------------------------------------------------------------------------------
+
+    /// A pod appeared or changed: compiles it. Placement is left as it is.
+    pub(crate) fn apply_pod(&mut self, pod: &Pod, profile: Option<u8>) -> PodId {
+        let spec = ClassSpec::compile(pod, profile, &mut self.symbols, &mut self.models);
+        let class = self.classes.acquire(spec);
+        match self.pod_by_uid.get(&pod.uid).copied() {
+            Some(id) => {
+                let known = self.pods.at_mut(id.index());
+                let old = known.class;
+                known.update(pod, class, &mut self.symbols);
+                self.classes.release(old);
+                id
+            }
+            None => {
+                let entry = PodEntry::new(pod, class, &mut self.symbols);
+                let id = PodId::from_index(self.pods.insert_with(|at| entry.in_slot(PodId::from_index(at))));
+                self.pod_by_uid.insert(pod.uid.clone(), id);
+                id
+            }
+        }
+    }
+
+    /// Fixes the mix of requests.
+    pub(crate) fn declare_mix(&mut self, pods: &[crate::engine::DeclaredPod]) {
+        let models = &mut self.models;
+        let shape =
+            |p: &crate::engine::DeclaredPod| Shape { cpu: p.cpu, gpu: p.gpu, pattern: models.pattern(&p.models) };
+        let shapes: Vec<Shape> = pods.iter().map(shape).collect();
+        self.mix = Mix::declared(shapes);
+    }
+
+    /// Charges a placed pod by the newest version of it.
+    pub(crate) fn recharge_to(&mut self, id: PodId, pod: &Pod) {
+        let charge = Arc::new(Charge::of(pod, &mut self.symbols));
+        let Some(entry) = self.pods.get(id.index()) else { return };
+        let (Some(placed), old) = (&entry.placed, entry.charge.clone()) else { return };
+        if *old == *charge {
+            return;
+        }
+        let node = placed.node;
+        self.remember_pod(id);
+        self.pods.at_mut(id.index()).charge = charge.clone();
+        self.change_node(node, Change::Relaxes, |n| n.recharge(&old, &charge));
+    }
+
+    /// Forgets a pod and gives back what it holds.
+    pub(crate) fn remove_pod(&mut self, id: PodId) {
+        self.unplace(id);
+        if let Some(entry) = self.pods.remove(id.index()) {
+            self.pod_by_uid.remove(&entry.uid);
+            self.classes.release(entry.class);
+        }
+    }
+
+    /// Classes that lost their last pod since the last call.
+    pub(crate) fn take_dead_classes(&mut self) -> Vec<ClassId> {
+        self.classes.take_dead()
+    }
+
+    /// Places a pod by our own decision.
+    ///
+    /// # Panics
+    /// If the pod is placed already, or the grant would break an invariant of the ledger.
+    pub(crate) fn assume(&mut self, id: PodId, node: NodeId, placement: &Placement) {
+        self.remember_pod(id);
+        let entry = self.pods.at(id.index());
+        assert!(entry.placed.is_none(), "pod {} is placed twice", entry.name);
+        let class = self.classes.get(entry.class).clone();
+        let request = &class.spec.gpu;
+        let allocation = record(placement, request, self.nodes.at(node.index()).ledger());
+        let (uid, charge) = (entry.uid.clone(), entry.charge.clone());
+        let peaks = placement.peaks(request);
+        self.change_node(node, Change::Takes, |n| {
+            n.add_pod(id, &charge);
+            n.ledger_mut().grant(id, &uid, &peaks);
+        });
+        self.pods.at_mut(id.index()).placed = Some(Placed { node, allocation, stage: Stage::Assumed, guessed: false });
+    }
+
+    /// An assumed pod turned out to be bound where we wanted it.
+    pub(crate) fn confirm(&mut self, id: PodId) {
+        self.remember_pod(id);
+        if let Some(placed) = &mut self.pods.at_mut(id.index()).placed {
+            placed.stage = Stage::Bound;
+        }
+    }
+
+    /// Writes down where a pod is, by somebody else's word. Never refused.
+    pub(crate) fn observe(&mut self, id: PodId, node: &str, record: Option<&Allocation>) {
+        self.unplace(id);
+        self.remember_pod(id);
+        let node_id = self.node_slot(node);
+        let entry = self.pods.at(id.index());
+        let class = self.classes.get(entry.class).clone();
+        let (uid, charge, containers) = (entry.uid.clone(), entry.charge.clone(), entry.containers.clone());
+        let kind_of = |name: &str| containers.iter().find(|(n, _)| **n == *name).map(|(_, kind)| *kind);
+        let mut models = std::mem::take(&mut self.models);
+        self.change_node(node_id, Change::Takes, |n| {
+            n.add_pod(id, &charge);
+            if let Some(record) = record {
+                let peaks = n.ledger_mut().resolve(node, record, kind_of, &mut models);
+                n.ledger_mut().observe(id, &uid, &peaks);
+            }
+        });
+        self.models = models;
+        let guessed = record.is_none() && !class.spec.gpu.is_none();
+        let allocation = record.cloned().unwrap_or_default();
+        self.pods.at_mut(id.index()).placed = Some(Placed { node: node_id, allocation, stage: Stage::Bound, guessed });
+        self.settle_devices(node_id);
+    }
+
+    /// Takes a pod off its node; what it held is free. A pod that is nowhere stays so.
+    pub(crate) fn unplace(&mut self, id: PodId) -> Option<Placed> {
+        let entry = self.pods.get(id.index())?;
+        entry.placed.as_ref()?;
+        self.remember_pod(id);
+        let entry = self.pods.at_mut(id.index());
+        let placed = entry.placed.take()?;
+        let (uid, charge) = (entry.uid.clone(), entry.charge.clone());
+        self.change_node(placed.node, Change::Relaxes, |n| {
+            n.remove_pod(id, &charge);
+            n.ledger_mut().release(id, &uid);
+        });
+        if self.transactions.is_empty() {
+            self.bury(placed.node);
+        }
+        Some(placed)
+    }
+}
+
+/// What a node's cards are: by its report where there is one. Seats are not in a report, so a card keeps
+/// the seats that the node object states.
+fn merged(known: &[crate::model::CardSpec], report: Option<&DeviceReport>) -> Vec<crate::model::CardSpec> {
+    use crate::model::Partitioning;
+    let Some(report) = report else { return known.to_vec() };
+    let mut cards: Vec<_> = report.devices.iter().map(|d| d.card.clone()).collect();
+    for card in cards.iter_mut().filter(|c| c.partitioning == Partitioning::OnDemand) {
+        if let Some(by_node) = known.iter().find(|k| k.index == card.index)
+            && let Partitioning::TimeSliced { .. } = by_node.partitioning
+        {
+            card.partitioning = by_node.partitioning.clone();
+        }
+    }
+    cards
+}
+
+/// The record of a placement.
+fn record(placement: &Placement, request: &crate::model::GpuRequest, ledger: &NodeLedger) -> Allocation {
+    use crate::ledger::HoldKind;
+    use crate::model::GrantKind;
+    let containers = request.containers.iter().zip(&placement.containers).map(|(container, placed)| {
+        let kind = placed.grants.first().map(|g| match g.kind {
+            HoldKind::Whole => GrantKind::Whole,
+            HoldKind::Share => GrantKind::Share,
+            HoldKind::Seat => GrantKind::Seat,
+            HoldKind::Slice => GrantKind::Mig,
+        });
+        let devices = placed.grants.iter().map(|grant| {
+            let card = &ledger.cards()[usize::from(grant.card)];
+            DeviceGrant {
+                uuid: card.uuid().to_string(),
+                index: card.spec().index,
+                memory: grant.memory,
+                compute: grant.compute,
+                mig: grant.slice.and_then(|at| Some(card.partitions().get(usize::from(at))?.uuid.clone())),
+            }
+        });
+        ContainerAllocation { name: container.name.clone(), kind, devices: devices.collect() }
+    });
+    Allocation { containers: containers.collect() }
+}

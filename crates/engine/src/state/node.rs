@@ -1,0 +1,263 @@
+//! One node: what is known of it and what is on it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::contract::Notice;
+use crate::ledger::{Closed, Headroom, NodeLedger, Overcommit};
+use crate::model::{
+    CardSpec, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, PodId, PodUid, Resources, Symbol,
+    Symbols,
+};
+use crate::state::class::PortKey;
+use crate::state::pod::Charge;
+
+/// The resource of the seats that our agent hands out next to a share.
+const SEAT_RESOURCE: &str = "nvidia.com/gpu.shared";
+/// Where a node states no limit: kubelet's default.
+const DEFAULT_MAX_PODS: i64 = 110;
+
+/// What the node object says, compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeFacts {
+    labels: Box<[(Symbol, Symbol)]>,
+    taints: Box<[CompiledTaint]>,
+    unschedulable: bool,
+    allocatable: Resources,
+    max_pods: i64,
+    offers_seats: bool,
+    cards: Box<[CardSpec]>,
+}
+
+impl NodeFacts {
+    pub(super) fn compile(node: &Node, symbols: &mut Symbols) -> Self {
+        let mut labels: Vec<_> = node.labels.iter().map(|(k, v)| (symbols.intern(k), symbols.intern(v))).collect();
+        labels.sort_unstable();
+        Self {
+            labels: labels.into(),
+            taints: node.taints.iter().map(|t| CompiledTaint::new(t, symbols)).collect(),
+            unschedulable: node.unschedulable,
+            allocatable: Resources::compile(&node.allocatable, symbols),
+            max_pods: node.allocatable.get("pods").map_or(DEFAULT_MAX_PODS, |q| q.value()),
+            offers_seats: node.allocatable.get(SEAT_RESOURCE).is_some_and(|q| q.value() > 0),
+            cards: node.cards.clone().into(),
+        }
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: Symbol) -> Option<Symbol> {
+        self.labels.binary_search_by_key(&key, |l| l.0).ok().map(|at| self.labels[at].1)
+    }
+    /// Taints.
+    pub fn taints(&self) -> &[CompiledTaint] {
+        &self.taints
+    }
+    /// Whether it is cordoned.
+    pub fn unschedulable(&self) -> bool {
+        self.unschedulable
+    }
+    /// What pods may ask for in all.
+    pub fn allocatable(&self) -> &Resources {
+        &self.allocatable
+    }
+    /// How many pods it takes.
+    pub fn max_pods(&self) -> i64 {
+        self.max_pods
+    }
+    /// Whether kubelet hands out seats for shares here: then a share needs one.
+    pub fn offers_seats(&self) -> bool {
+        self.offers_seats
+    }
+    /// The cards that the node object tells of.
+    pub fn cards(&self) -> &[CardSpec] {
+        &self.cards
+    }
+}
+
+/// A node with its pods.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeState {
+    id: NodeId,
+    name: Arc<str>,
+    symbol: Symbol,
+    facts: Option<Arc<NodeFacts>>,
+    report: Option<Arc<DeviceReport>>,
+    requested: Resources,
+    non_zero_cpu: i64,
+    non_zero_memory: i64,
+    pods: Vec<PodId>,
+    ports: Vec<PortKey>,
+    ledger: NodeLedger,
+    headroom: Headroom,
+    trouble: Vec<(Arc<str>, Overcommit)>,
+    generation: u64,
+    relaxed: u64,
+}
+
+impl NodeState {
+    pub(super) fn ghost(id: NodeId, name: Arc<str>, symbol: Symbol, ledger: NodeLedger) -> Self {
+        Self {
+            id,
+            name,
+            symbol,
+            facts: None,
+            report: None,
+            requested: Resources::default(),
+            non_zero_cpu: 0,
+            non_zero_memory: 0,
+            pods: Vec::new(),
+            ports: Vec::new(),
+            ledger,
+            headroom: Headroom::default(),
+            trouble: Vec::new(),
+            generation: 0,
+            relaxed: 0,
+        }
+    }
+
+    /// Its slot.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+    /// Its name, interned.
+    pub fn symbol(&self) -> Symbol {
+        self.symbol
+    }
+    /// What the node object says; `None` for a ghost, which is never scheduled to.
+    pub fn facts(&self) -> Option<&NodeFacts> {
+        self.facts.as_deref()
+    }
+    /// The agent's report.
+    pub fn report(&self) -> Option<&Arc<DeviceReport>> {
+        self.report.as_ref()
+    }
+    /// The sum of its pods' requests.
+    pub fn requested(&self) -> &Resources {
+        &self.requested
+    }
+    /// CPU (milli-cores) and memory (bytes) requested, with defaults for pods that state none.
+    pub fn non_zero_requested(&self) -> (i64, i64) {
+        (self.non_zero_cpu, self.non_zero_memory)
+    }
+    /// Its pods, by slot.
+    pub fn pods(&self) -> &[PodId] {
+        &self.pods
+    }
+    /// Host ports in use, sorted.
+    pub fn ports(&self) -> &[PortKey] {
+        &self.ports
+    }
+    /// Its GPUs.
+    pub fn ledger(&self) -> &NodeLedger {
+        &self.ledger
+    }
+    /// What is left of it.
+    pub fn headroom(&self) -> &Headroom {
+        &self.headroom
+    }
+    /// Number of its latest change.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+    /// Number of its latest change that may let a waiting pod in.
+    pub fn relaxed(&self) -> u64 {
+        self.relaxed
+    }
+
+    pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
+        &mut self.ledger
+    }
+    pub(super) fn set_facts(&mut self, facts: Option<Arc<NodeFacts>>) {
+        self.facts = facts;
+    }
+    pub(super) fn set_report(&mut self, report: Option<Arc<DeviceReport>>) {
+        self.report = report;
+    }
+    pub(super) fn set_inventory(&mut self, cards: Vec<CardSpec>, models: &mut Models) {
+        let name = self.name.clone();
+        self.ledger.set_inventory(&name, &cards, models);
+    }
+    pub(super) fn set_measurements(&mut self, devices: &[DeviceStatus], resident: impl Fn(&PodUid) -> bool) {
+        self.ledger.set_measurements(devices, resident);
+    }
+
+    pub(super) fn add_pod(&mut self, pod: PodId, charge: &Charge) {
+        if let Err(at) = self.pods.binary_search(&pod) {
+            self.pods.insert(at, pod);
+        }
+        self.requested.add(&charge.requests);
+        self.non_zero_cpu = self.non_zero_cpu.saturating_add(charge.non_zero_cpu);
+        self.non_zero_memory = self.non_zero_memory.saturating_add(charge.non_zero_memory);
+        self.add_ports(&charge.ports);
+    }
+
+    pub(super) fn remove_pod(&mut self, pod: PodId, charge: &Charge) {
+        if let Ok(at) = self.pods.binary_search(&pod) {
+            self.pods.remove(at);
+        }
+        self.requested.subtract(&charge.requests);
+        self.non_zero_cpu = self.non_zero_cpu.saturating_sub(charge.non_zero_cpu);
+        self.non_zero_memory = self.non_zero_memory.saturating_sub(charge.non_zero_memory);
+        self.remove_ports(&charge.ports);
+    }
+
+    fn add_ports(&mut self, ports: &[PortKey]) {
+        self.ports.extend_from_slice(ports);
+        self.ports.sort_unstable();
+    }
+
+    fn remove_ports(&mut self, ports: &[PortKey]) {
+        for port in ports {
+            if let Ok(at) = self.ports.binary_search(port) {
+                self.ports.remove(at);
+            }
+        }
+    }
+
+    pub(super) fn recharge(&mut self, old: &Charge, new: &Charge) {
+        self.requested.subtract(&old.requests);
+        self.requested.add(&new.requests);
+        self.non_zero_cpu += new.non_zero_cpu - old.non_zero_cpu;
+        self.non_zero_memory += new.non_zero_memory - old.non_zero_memory;
+        self.remove_ports(&old.ports);
+        self.add_ports(&new.ports);
+    }
+
+    /// Works out what is derived after a change; returns what people should know. `O(cards * holders)`.
+    pub(super) fn refresh(&mut self, generation: u64, relaxes: bool) -> SmallVec<[Notice; 1]> {
+        self.generation = generation;
+        if relaxes {
+            self.relaxed = generation;
+        }
+        let (cpu, memory) = self.facts.as_ref().map_or((0, 0), |f| (f.allocatable.cpu, f.allocatable.memory));
+        self.headroom = Headroom {
+            cpu: cpu.saturating_sub(self.requested.cpu),
+            memory: memory.saturating_sub(self.requested.memory),
+            cards: self.ledger.rooms(),
+        };
+        let trouble: Vec<(Arc<str>, Overcommit)> = self
+            .ledger
+            .cards()
+            .iter()
+            .filter_map(|c| match &c.room().closed {
+                Some(Closed::Overcommitted(why)) => Some((c.uuid().clone(), why.clone())),
+                _ => None,
+            })
+            .collect();
+        let mut news = SmallVec::new();
+        for (uuid, why) in trouble.iter().filter(|t| !self.trouble.contains(t)) {
+            let (node, uuid, why) = (self.name.clone(), uuid.clone(), why.to_string());
+            news.push(Notice::CardOvercommitted { node, uuid, why });
+        }
+        for (uuid, _) in self.trouble.iter().filter(|(uuid, _)| !trouble.iter().any(|(u, _)| u == uuid)) {
+            news.push(Notice::CardHealed { node: self.name.clone(), uuid: uuid.clone() });
+        }
+        self.trouble = trouble;
+        news
+    }
+}

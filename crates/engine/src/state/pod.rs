@@ -1,0 +1,120 @@
+//! One pod.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Allocation, ClassId, ContainerKind, NodeId, Pod, PodId, PodName, PodUid, Resources, Symbols, Timestamp,
+    effective_requests, non_zero_requests,
+};
+use crate::state::class::PortKey;
+
+/// What a pod takes of its node besides GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Charge {
+    /// Effective request.
+    pub requests: Resources,
+    /// CPU with defaults, milli-cores: for scores.
+    pub non_zero_cpu: i64,
+    /// Memory with defaults, bytes: for scores.
+    pub non_zero_memory: i64,
+    /// Host ports, sorted.
+    pub ports: Box<[PortKey]>,
+}
+
+impl Charge {
+    pub(super) fn of(pod: &Pod, symbols: &mut Symbols) -> Self {
+        let non_zero = non_zero_requests(pod);
+        // Plain init containers are gone before a host port could clash.
+        let long_running = pod.containers.iter().filter(|c| c.kind != ContainerKind::Init);
+        let mut ports: Vec<_> = long_running.flat_map(|c| &c.ports).map(|p| PortKey::new(p, symbols)).collect();
+        ports.sort_unstable();
+        Self {
+            requests: Resources::compile(&effective_requests(pod), symbols),
+            non_zero_cpu: non_zero.get("cpu").map_or(0, |q| q.milli_value()),
+            non_zero_memory: non_zero.get("memory").map_or(0, |q| q.value()),
+            ports: ports.into(),
+        }
+    }
+}
+
+/// How sure a placement is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Decided by us, its bind not confirmed yet.
+    Assumed,
+    /// A fact.
+    Bound,
+}
+
+/// Where a pod is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Placed {
+    /// The node.
+    pub node: NodeId,
+    /// Its devices.
+    pub allocation: Allocation,
+    /// How sure that is.
+    pub stage: Stage,
+    /// Whether the devices are a guess, because no record says them.
+    pub guessed: bool,
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodEntry {
+    /// Its slot.
+    pub id: PodId,
+    /// Its identity.
+    pub uid: PodUid,
+    /// Its name.
+    pub name: PodName,
+    /// Its age.
+    pub created_at: Timestamp,
+    /// Its priority.
+    pub priority: i32,
+    /// Its class.
+    pub class: ClassId,
+    /// Closed scheduling gates.
+    pub gates: Box<[String]>,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+    /// What it takes of a node.
+    pub charge: Arc<Charge>,
+    /// Container names and kinds, to read records with; empty where no container asks for a GPU.
+    pub containers: Arc<[(String, ContainerKind)]>,
+    /// Where it is.
+    pub placed: Option<Placed>,
+}
+
+impl PodEntry {
+    pub(super) fn new(pod: &Pod, class: ClassId, symbols: &mut Symbols) -> Self {
+        let asks_gpu = pod.containers.iter().any(|c| !c.gpu.is_empty())
+            || pod.assignment.as_ref().is_some_and(|a| a.allocation.is_some());
+        let containers: Vec<_> = pod.containers.iter().filter(|_| asks_gpu).map(|c| (c.name.clone(), c.kind)).collect();
+        Self {
+            id: PodId::from_index(0),
+            uid: pod.uid.clone(),
+            name: PodName { namespace: pod.namespace.clone(), name: pod.name.clone() },
+            created_at: pod.created_at,
+            priority: pod.priority,
+            class,
+            gates: pod.gates.clone().into(),
+            terminating: pod.terminating,
+            charge: Arc::new(Charge::of(pod, symbols)),
+            containers: containers.into(),
+            placed: None,
+        }
+    }
+
+    pub(super) fn in_slot(mut self, id: PodId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Takes a new version of the pod. The charge of a placed pod changes by [`State::recharge`](super::State::recharge).
+    pub(super) fn update(&mut self, pod: &Pod, class: ClassId, symbols: &mut Symbols) {
+        let fresh = Self::new(pod, class, symbols);
+        let charge = if self.placed.is_some() { self.charge.clone() } else { fresh.charge };
+        *self = Self { id: self.id, charge, placed: self.placed.take(), ..fresh };
+    }
+}

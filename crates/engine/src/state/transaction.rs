@@ -1,0 +1,132 @@
+//! What if? Changes that are kept or undone as a whole.
+//!
+//! The log keeps a copy of each node and pod from before its first change in a transaction; undoing puts
+//! the copies back. So a rollback is exact by construction, costs `O(touched)`, and no operation needs an
+//! inverse. Generations go back with the contents; the counter itself does not, so a number never means
+//! two different contents.
+
+use crate::ledger::Placement;
+use crate::model::{NodeId, PodId};
+use crate::state::{NodeState, Placed, PodEntry, State};
+
+/// What was there before.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Node(Box<NodeState>),
+    Pod(Box<PodEntry>),
+}
+
+/// How a transaction ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution<T> {
+    /// Keep all changes.
+    Commit(T),
+    /// Undo all changes.
+    Rollback(T),
+}
+
+/// An open transaction: reads like a [`State`], and changes placements only.
+#[derive(Debug)]
+pub struct Transaction<'a> {
+    state: &'a mut State,
+}
+
+impl std::ops::Deref for Transaction<'_> {
+    type Target = State;
+    fn deref(&self) -> &State {
+        self.state
+    }
+}
+
+impl Transaction<'_> {
+    /// Places a pod that is nowhere, as a decision of ours.
+    ///
+    /// # Panics
+    /// If the pod is placed already, or the placement breaks an invariant of the ledger.
+    pub fn place(&mut self, pod: PodId, node: NodeId, placement: &Placement) {
+        self.state.assume(pod, node, placement);
+    }
+
+    /// Takes a pod off its node.
+    pub fn remove(&mut self, pod: PodId) -> Option<Placed> {
+        self.state.unplace(pod)
+    }
+
+    /// A transaction within this one.
+    pub fn transaction<T>(&mut self, f: impl FnOnce(&mut Transaction<'_>) -> Resolution<T>) -> T {
+        self.state.transaction(f)
+    }
+}
+
+impl State {
+    /// Runs `f` and keeps or undoes all that it changed. `O(touched nodes and pods)` in release builds; a
+    /// debug build also compares the hash of the whole state around a rollback.
+    pub(crate) fn transaction<T>(&mut self, f: impl FnOnce(&mut Transaction<'_>) -> Resolution<T>) -> T {
+        let before = cfg!(debug_assertions).then(|| self.content_hash());
+        let (mark, notices) = (self.log.len(), self.notices.len());
+        self.transactions.push(self.next_transaction);
+        self.next_transaction += 1;
+        let resolution = f(&mut Transaction { state: self });
+        self.transactions.pop();
+        match resolution {
+            Resolution::Commit(value) => {
+                if self.transactions.is_empty() {
+                    self.log.clear();
+                }
+                value
+            }
+            Resolution::Rollback(value) => {
+                while self.log.len() > mark {
+                    match self.log.pop() {
+                        Some(Undo::Node(node)) => self.restore_node(node),
+                        Some(Undo::Pod(pod)) => self.pods.restore(pod.id.index(), pod),
+                        None => break,
+                    }
+                }
+                self.notices.truncate(notices);
+                if let Some(before) = before {
+                    assert_eq!(before, self.content_hash(), "a rollback left the state changed");
+                }
+                value
+            }
+        }
+    }
+
+    fn restore_node(&mut self, node: Box<NodeState>) {
+        let current = self.nodes.at(node.id().index());
+        self.changed.remove(&current.generation());
+        self.relaxed.remove(&current.relaxed());
+        if node.generation() > 0 {
+            self.changed.insert(node.generation(), node.id());
+        }
+        if node.relaxed() > 0 {
+            self.relaxed.insert(node.relaxed(), node.id());
+        }
+        self.nodes.restore(node.id().index(), node);
+    }
+
+    /// Keeps a node's before-image, if a transaction is open that has none yet.
+    pub(super) fn remember_node(&mut self, id: NodeId) {
+        let Some(current) = self.transactions.last().copied() else { return };
+        if mark(&mut self.node_marks, id.index(), current) {
+            self.log.push(Undo::Node(Box::new(self.nodes.at(id.index()).clone())));
+        }
+    }
+
+    /// Keeps a pod's before-image, if a transaction is open that has none yet.
+    pub(super) fn remember_pod(&mut self, id: PodId) {
+        let Some(current) = self.transactions.last().copied() else { return };
+        if mark(&mut self.pod_marks, id.index(), current) {
+            self.log.push(Undo::Pod(Box::new(self.pods.at(id.index()).clone())));
+        }
+    }
+}
+
+/// Notes that slot `at` has its before-image in `transaction`; false if it was noted already. After an
+/// inner transaction the outer one may keep a second image: undoing goes backwards, so the first one wins.
+fn mark(marks: &mut Vec<u64>, at: usize, transaction: u64) -> bool {
+    if marks.len() <= at {
+        marks.resize(at + 1, 0);
+    }
+    std::mem::replace(&mut marks[at], transaction) != transaction
+}

@@ -1,0 +1,266 @@
+//! `v1` Pod.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::lenient::{Quantities, RawQuantity, list, nullable, texts};
+use super::meta::ObjectMeta;
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Pod {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(deserialize_with = "nullable")]
+    pub spec: PodSpec,
+    /// `status`.
+    #[serde(deserialize_with = "nullable")]
+    pub status: PodStatus,
+}
+
+/// `spec`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    /// Node that the pod is bound to.
+    #[serde(deserialize_with = "nullable")]
+    pub node_name: String,
+    /// Who schedules it; empty means Kubernetes' default.
+    #[serde(deserialize_with = "nullable")]
+    pub scheduler_name: String,
+    /// Priority, as admission resolved it.
+    #[serde(deserialize_with = "nullable")]
+    pub priority: i32,
+    /// Whether it uses its node's network: then its container ports are host ports.
+    #[serde(deserialize_with = "nullable")]
+    pub host_network: bool,
+    /// Init containers and sidecars.
+    #[serde(deserialize_with = "list")]
+    pub init_containers: Vec<Container>,
+    /// App containers.
+    #[serde(deserialize_with = "list")]
+    pub containers: Vec<Container>,
+    /// Pod-level resources.
+    #[serde(deserialize_with = "nullable")]
+    pub resources: ResourceRequirements,
+    /// What the runtime class adds.
+    #[serde(deserialize_with = "nullable")]
+    pub overhead: Quantities,
+    /// Labels that the node must have.
+    #[serde(deserialize_with = "texts")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Affinity.
+    #[serde(deserialize_with = "nullable")]
+    pub affinity: Affinity,
+    /// Tolerations.
+    #[serde(deserialize_with = "list")]
+    pub tolerations: Vec<Toleration>,
+    /// Gates that are closed.
+    #[serde(deserialize_with = "list")]
+    pub scheduling_gates: Vec<SchedulingGate>,
+}
+
+/// A container of any kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    /// Name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+    /// `Always` on an init container makes it a sidecar.
+    #[serde(deserialize_with = "nullable")]
+    pub restart_policy: String,
+    /// Resources.
+    #[serde(deserialize_with = "nullable")]
+    pub resources: ResourceRequirements,
+    /// Ports.
+    #[serde(deserialize_with = "list")]
+    pub ports: Vec<ContainerPort>,
+}
+
+/// Requests and limits.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceRequirements {
+    /// What is set aside.
+    #[serde(deserialize_with = "nullable")]
+    pub requests: Quantities,
+    /// What it may not exceed.
+    #[serde(deserialize_with = "nullable")]
+    pub limits: Quantities,
+}
+
+impl ResourceRequirements {
+    /// The amount of a device-like resource: its limit, else its request. For those the two are equal
+    /// wherever both are given.
+    pub fn device(&self, name: &str) -> Option<&RawQuantity> {
+        self.limits.get(name).or_else(|| self.requests.get(name))
+    }
+}
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerPort {
+    /// Port in the container.
+    #[serde(deserialize_with = "nullable")]
+    pub container_port: i64,
+    /// Port on the host; 0 where there is none.
+    #[serde(deserialize_with = "nullable")]
+    pub host_port: i64,
+    /// Address on the host.
+    #[serde(rename = "hostIP", deserialize_with = "nullable")]
+    pub host_ip: String,
+    /// Protocol.
+    #[serde(deserialize_with = "nullable")]
+    pub protocol: String,
+}
+
+/// `spec.affinity`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    /// Node affinity.
+    #[serde(deserialize_with = "nullable")]
+    pub node_affinity: NodeAffinity,
+}
+
+/// Node affinity.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeAffinity {
+    /// What must hold.
+    pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+    /// What had better hold.
+    #[serde(deserialize_with = "list")]
+    pub preferred_during_scheduling_ignored_during_execution: Vec<PreferredSchedulingTerm>,
+}
+
+/// Terms of which one must match.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelector {
+    /// The terms.
+    #[serde(deserialize_with = "list")]
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+/// Requirements that must all hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelectorTerm {
+    /// On labels.
+    #[serde(deserialize_with = "list")]
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    /// On fields.
+    #[serde(deserialize_with = "list")]
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+/// A requirement.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelectorRequirement {
+    /// Label key or field name.
+    #[serde(deserialize_with = "nullable")]
+    pub key: String,
+    /// Operator, as text.
+    #[serde(deserialize_with = "nullable")]
+    pub operator: String,
+    /// Values.
+    #[serde(deserialize_with = "list")]
+    pub values: Vec<String>,
+}
+
+/// A term with a weight.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PreferredSchedulingTerm {
+    /// Weight, 1 to 100.
+    #[serde(deserialize_with = "nullable")]
+    pub weight: i32,
+    /// The term.
+    #[serde(deserialize_with = "nullable")]
+    pub preference: NodeSelectorTerm,
+}
+
+/// A toleration.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Toleration {
+    /// Key.
+    #[serde(deserialize_with = "nullable")]
+    pub key: String,
+    /// Operator, as text; empty means `Equal`.
+    #[serde(deserialize_with = "nullable")]
+    pub operator: String,
+    /// Value.
+    #[serde(deserialize_with = "nullable")]
+    pub value: String,
+    /// Effect, as text; empty means any.
+    #[serde(deserialize_with = "nullable")]
+    pub effect: String,
+}
+
+/// A scheduling gate.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SchedulingGate {
+    /// Its name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+}
+
+/// `status`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Phase.
+    #[serde(deserialize_with = "nullable")]
+    pub phase: String,
+    /// Of the app containers.
+    #[serde(deserialize_with = "list")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Of init containers and sidecars.
+    #[serde(deserialize_with = "list")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// Conditions.
+    #[serde(deserialize_with = "list")]
+    pub conditions: Vec<PodCondition>,
+    /// What kubelet set aside for the whole pod.
+    pub allocated_resources: Option<Quantities>,
+    /// What is in force for the whole pod.
+    pub resources: Option<ResourceRequirements>,
+}
+
+/// Status of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// The container.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+    /// What kubelet set aside.
+    pub allocated_resources: Option<Quantities>,
+    /// What is in force.
+    pub resources: Option<ResourceRequirements>,
+}
+
+/// A condition.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCondition {
+    /// Its type.
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "nullable")]
+    pub status: String,
+    /// Its reason.
+    #[serde(deserialize_with = "nullable")]
+    pub reason: String,
+}

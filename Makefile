@@ -29,7 +29,11 @@ demo: ## replay a GPU trace as clusters run today and as this scheduler does, an
 test: lint ## everything that must hold before a merge: lint, release build, all tests
 	$(CARGO) build --release --locked -p gpu-scheduler-cli
 	@scripts/openb-status
-	$(CARGO) test --workspace --locked
+ifdef OPENB
+	# 200 replays: minutes with optimisation, the better part of an hour without.
+	$(CARGO) test --release --locked -p gpu-scheduler-sim --test published -- --nocapture
+endif
+	env -u OPENB $(CARGO) test --workspace --locked
 
 bench: ## how many placements a second the engine decides
 	@scripts/bench

@@ -61,9 +61,9 @@ impl ModelPattern {
                 list.push(glob.to_lowercase());
             }
         }
+        // A repeated glob stays: patterns are told apart by their texts, and the openb trace does so too.
         for list in [&mut pattern.include, &mut pattern.exclude] {
             list.sort();
-            list.dedup();
         }
         pattern
     }

@@ -32,7 +32,7 @@ impl Score for GpuClustering {
             _ => 0,
         };
         let largest = placement.state.largest().gpu.max(1);
-        let left = i64::from(placement.after.idle().0);
+        let left = i64::from(placement.before.idle().0);
         published_points(like + 25 * (largest - left) / largest)
     }
     fn epoch(&self, state: &crate::state::State) -> u64 {

@@ -17,7 +17,8 @@ impl Score for GpuPacking {
     }
     /// - All cards of the node free: `max(33 - n, n)` with n its cards.
     /// - The pod opens k idle cards of a used node: `max(50 - k, 33)`.
-    /// - It fits on used cards: `max(100 - sum of (left * 100 / 1000) / 10, 50)`.
+    /// - It fits on used cards: `max(100 - sum of (left * 100 / 1000) / 10, 50)`, left being what idles on
+    ///   the card before the pod (the reading that reproduces the published curves).
     fn score(&self, placement: &Scoring<'_>) -> i64 {
         let cards = placement.before.cards.iter().zip(&placement.after.cards);
         let taken: Vec<(MilliGpu, MilliGpu)> =
@@ -32,7 +33,7 @@ impl Score for GpuPacking {
         } else if opened > 0 {
             (50 - opened).max(33)
         } else {
-            let left: i64 = taken.iter().map(|(_, a)| i64::from(a.0) * 100 / 1000).sum();
+            let left: i64 = taken.iter().map(|(b, _)| i64::from(b.0) * 100 / 1000).sum();
             (100 - left / 10).max(50)
         };
         published_points(points)

@@ -34,7 +34,10 @@ impl Arrivals {
         let order = numbers(1, "the row numbers of arriving pods")?;
         let ranks = numbers(2, "the rank of each node")?;
         if let Some(row) = order.iter().find(|row| **row >= pods.len()) {
-            return Err(content(format!("line 1 names pod row {row}, but the pod file has rows 0 to {}", pods.len() - 1)));
+            return Err(content(format!(
+                "line 1 names pod row {row}, but the pod file has rows 0 to {}",
+                pods.len() - 1
+            )));
         }
         if ranks.len() != nodes.len() {
             return Err(content(format!("line 2 ranks {} nodes, but the node file has {}", ranks.len(), nodes.len())));

@@ -31,7 +31,8 @@ impl TraceNode {
     /// The node as the engine takes it. The trace states no limit on pods, so there is none.
     pub fn to_node(&self) -> Node {
         let mut node = Node { name: self.name.clone(), ..Node::default() };
-        let card_memory = CARD_MEMORY.iter().find(|(m, _)| *m == self.model).map_or(UNKNOWN_CARD_MEMORY, |(_, mib)| *mib);
+        let card_memory =
+            CARD_MEMORY.iter().find(|(m, _)| *m == self.model).map_or(UNKNOWN_CARD_MEMORY, |(_, mib)| *mib);
         node.allocatable = [
             ("cpu", Quantity::millis(self.cpu)),
             ("memory", Quantity::units(self.memory << 20)),
@@ -40,7 +41,9 @@ impl TraceNode {
         ]
         .map(|(name, amount)| (name.to_owned(), amount))
         .into();
-        let card = |index| CardSpec::new(CardSpec::made_up_uuid(&self.name, index), index, &self.model, Some(Mib(card_memory)));
+        let card = |index| {
+            CardSpec::new(CardSpec::made_up_uuid(&self.name, index), index, &self.model, Some(Mib(card_memory)))
+        };
         node.cards = (0..self.gpus).map(card).collect();
         node
     }
@@ -70,7 +73,10 @@ pub fn read_nodes(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
         return Err(TraceError::Content { path: path.into(), what });
     }
     if nodes.iter().all(|n| n.gpus == 0) {
-        return Err(TraceError::Content { path: path.into(), what: "no node has a GPU; nothing can be measured".into() });
+        return Err(TraceError::Content {
+            path: path.into(),
+            what: "no node has a GPU; nothing can be measured".into(),
+        });
     }
     Ok(nodes)
 }

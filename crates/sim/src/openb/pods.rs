@@ -4,7 +4,8 @@ use std::path::Path;
 
 use gpu_scheduler_engine::DeclaredPod;
 use gpu_scheduler_engine::model::{
-    Container, ContainerKind, Demand, GpuShape, MilliGpu, ModelPattern, Percent, Pod, Quantity, ResourceList, ShareMemory,
+    Container, ContainerKind, Demand, GpuShape, MilliGpu, ModelPattern, Percent, Pod, Quantity, ResourceList,
+    ShareMemory,
 };
 
 use super::error::{Table, TraceError};
@@ -51,11 +52,9 @@ impl TracePod {
         let mut pod = Pod::new(uid, "openb", &self.name);
         pod.scheduler = scheduler.to_owned();
         pod.models = self.models.clone();
-        let mut requests: ResourceList = [
-            ("cpu".to_owned(), Quantity::millis(self.cpu)),
-            ("memory".to_owned(), Quantity::units(self.memory << 20)),
-        ]
-        .into();
+        let mut requests: ResourceList =
+            [("cpu".to_owned(), Quantity::millis(self.cpu)), ("memory".to_owned(), Quantity::units(self.memory << 20))]
+                .into();
         if let Some(Demand::Cards { count }) = self.demand {
             requests.insert("nvidia.com/gpu".into(), Quantity::units(i64::from(count)));
         }
@@ -94,7 +93,10 @@ pub fn read_pods(path: &Path) -> Result<Vec<TracePod>, TraceError> {
         })
     })?;
     if pods.iter().all(|p| p.gpu_milli() == 0) {
-        return Err(TraceError::Content { path: path.into(), what: "no pod asks for a GPU; nothing can be measured".into() });
+        return Err(TraceError::Content {
+            path: path.into(),
+            what: "no pod asks for a GPU; nothing can be measured".into(),
+        });
     }
     Ok(pods)
 }

@@ -8,6 +8,7 @@ pub mod allocation;
 pub mod dialect;
 pub mod dump;
 pub mod objects;
+pub mod plan;
 
 mod device_report;
 mod node;

@@ -97,6 +97,18 @@ pub struct Landmark {
     pub unscheduled: u64,
 }
 
+impl From<&Point> for Landmark {
+    fn from(p: &Point) -> Self {
+        Self {
+            allocated_pct: p.allocated_pct,
+            unallocated_pct: round(100.0 - p.allocated_pct),
+            held_pct: p.held_pct,
+            fragmented_pct: p.fragmented_pct,
+            unscheduled: p.unscheduled,
+        }
+    }
+}
+
 /// Wall time of decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -175,15 +187,8 @@ impl Run {
             })
             .collect();
         for load in LANDMARKS {
-            if let Some(p) = self.curve.iter().find(|p| p.arrived_pct == load as f64) {
-                let landmark = Landmark {
-                    allocated_pct: p.allocated_pct,
-                    unallocated_pct: round(100.0 - p.allocated_pct),
-                    held_pct: p.held_pct,
-                    fragmented_pct: p.fragmented_pct,
-                    unscheduled: p.unscheduled,
-                };
-                self.at_arrived.insert(Load(load), landmark);
+            if let Some(point) = self.curve.iter().find(|p| p.arrived_pct == load as f64) {
+                self.at_arrived.insert(Load(load), point.into());
             }
         }
         self.decisions = decisions;

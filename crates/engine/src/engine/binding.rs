@@ -11,8 +11,8 @@ use crate::queue::Place;
 /// Where a placed pod stands on its way to being bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
-    /// Permit plugins hold it until this time.
-    Waiting(Timestamp),
+    /// Permit plugins hold it.
+    Waiting,
     /// These preparations are out.
     Preparing(BTreeSet<Ticket>),
     /// The bind is out.
@@ -22,6 +22,8 @@ enum Stage {
 /// All pods on their way.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
+    /// Pods that Permit plugins hold, and until when; the same as those in [`Stage::Waiting`].
+    waiting: BTreeMap<PodId, Timestamp>,
     stages: BTreeMap<PodId, Stage>,
     tickets: BTreeMap<Ticket, PodId>,
     last_ticket: u64,
@@ -37,6 +39,7 @@ impl Bindings {
 
     /// Forgets a pod; answers to its tickets mean nothing any more.
     pub fn forget(&mut self, pod: PodId) {
+        self.waiting.remove(&pod);
         match self.stages.remove(&pod) {
             Some(Stage::Preparing(tickets)) => {
                 for ticket in tickets {
@@ -46,19 +49,17 @@ impl Bindings {
             Some(Stage::Binding(ticket)) => {
                 self.tickets.remove(&ticket);
             }
-            Some(Stage::Waiting(_)) | None => {}
+            Some(Stage::Waiting) | None => {}
         }
     }
 
-    /// When the first wait ends.
+    /// When the first wait ends. `O(held pods)`.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.stages.values().filter_map(|s| if let Stage::Waiting(until) = s { Some(*until) } else { None }).min()
+        self.waiting.values().min().copied()
     }
 
-    fn waiting(&self) -> Vec<(PodId, Timestamp)> {
-        let waiting =
-            self.stages.iter().filter_map(|(p, s)| if let Stage::Waiting(t) = s { Some((*p, *t)) } else { None });
-        waiting.collect()
+    fn held(&self) -> Vec<(PodId, Timestamp)> {
+        self.waiting.iter().map(|(pod, until)| (*pod, *until)).collect()
     }
 }
 
@@ -68,7 +69,7 @@ impl Engine {
     pub(super) fn start_binding(&mut self, now: Timestamp, pod: PodId) {
         self.queue.move_to(pod, Place::InFlight);
         self.ask_permit(now, pod);
-        for (held, _) in self.bindings.waiting() {
+        for (held, _) in self.bindings.held() {
             if held != pod {
                 self.ask_permit(now, held);
             }
@@ -94,15 +95,19 @@ impl Engine {
             (Some(why), _) => self.fail(now, pod, ConditionReason::Unschedulable, why),
             (None, Some(until)) => {
                 // The first deadline stays, or asking again would put it off for ever.
-                self.bindings.stages.entry(pod).or_insert(Stage::Waiting(until));
+                self.bindings.waiting.entry(pod).or_insert(until);
+                self.bindings.stages.insert(pod, Stage::Waiting);
             }
-            (None, None) => self.prepare(pod),
+            (None, None) => {
+                self.bindings.waiting.remove(&pod);
+                self.prepare(pod);
+            }
         }
     }
 
     /// Gives up on pods that were held too long.
     pub(super) fn end_waits(&mut self, now: Timestamp) {
-        for (pod, until) in self.bindings.waiting() {
+        for (pod, until) in self.bindings.held() {
             if until <= now {
                 self.fail(
                     now,
@@ -165,7 +170,7 @@ impl Engine {
                 }
             }
             Some(Stage::Binding(_)) => self.bound(pod),
-            Some(Stage::Waiting(_)) | None => {}
+            Some(Stage::Waiting) | None => {}
         }
     }
 

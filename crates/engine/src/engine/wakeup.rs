@@ -1,6 +1,6 @@
 //! Who is woken by what changed, and what ends by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -18,22 +18,23 @@ pub(super) struct WakeCursor {
 /// When measurements of a node's report stop counting.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    until: BTreeMap<NodeId, (Timestamp, Arc<str>)>,
+    ends: BTreeSet<(Timestamp, NodeId)>,
+    of: BTreeMap<NodeId, (Timestamp, Arc<str>)>,
 }
 
 impl Leases {
     pub fn set(&mut self, node: NodeId, name: Arc<str>, until: Timestamp) {
-        self.until.insert(node, (until, name));
+        self.end(node);
+        self.ends.insert((until, node));
+        self.of.insert(node, (until, name));
     }
-    pub fn end(&mut self, node: NodeId) {
-        self.until.remove(&node);
+    pub fn end(&mut self, node: NodeId) -> Option<Arc<str>> {
+        let (until, name) = self.of.remove(&node)?;
+        self.ends.remove(&(until, node));
+        Some(name)
     }
-    /// `O(nodes with a report)`.
     pub fn next(&self) -> Option<Timestamp> {
-        self.until.values().map(|(until, _)| *until).min()
-    }
-    fn over(&self, now: Timestamp) -> Vec<(NodeId, Arc<str>)> {
-        self.until.iter().filter(|(_, (until, _))| *until <= now).map(|(n, (_, name))| (*n, name.clone())).collect()
+        self.ends.first().map(|(until, _)| *until)
     }
 }
 
@@ -77,9 +78,12 @@ impl Engine {
 
     /// Measurements that are too old do not count any more.
     pub(super) fn expire_leases(&mut self, now: Timestamp) {
-        for (node, name) in self.leases.over(now) {
-            self.leases.end(node);
-            self.state.drop_report(&name, true);
+        while let Some((until, node)) = self.leases.ends.first().copied()
+            && until <= now
+        {
+            if let Some(name) = self.leases.end(node) {
+                self.state.drop_report(&name, true);
+            }
         }
     }
 }

@@ -124,6 +124,8 @@ pub enum Reason {
     },
     /// The GPUs do not do.
     Gpu(Shortage),
+    /// The node has GPUs, and nobody hands them out.
+    GpusWithdrawn,
     /// The node hands out seats for shares and the pod asks for none.
     SeatMissing,
     /// The request makes no sense.
@@ -167,6 +169,7 @@ impl Reason {
                 }
                 Shortage::Combination => "node(s) had GPUs for each container but not for all together",
             },
+            Self::GpusWithdrawn => "node(s) had GPUs that nobody hands out",
             Self::SeatMissing => "node(s) hand out seats for GPU shares and the pod asks for none",
             Self::Request(_) => "invalid GPU request",
             Self::Gated { .. } => "pod has a closed scheduling gate",
@@ -190,7 +193,7 @@ impl Reason {
                 Shortage::MemoryUnknown => Some(0),
                 Shortage::NoGpu | Shortage::NoMatch | Shortage::NotShareable | Shortage::Combination => None,
             },
-            Self::SeatMissing | Self::NodePorts { .. } => Some(0),
+            Self::SeatMissing | Self::GpusWithdrawn | Self::NodePorts { .. } => Some(0),
             Self::UntoleratedTaint { .. } => Some(0),
             _ => None,
         }
@@ -208,6 +211,9 @@ impl Reason {
                 format!("{free} of {all} {} free, {asked} asked", resource.name(symbols))
             }
             Self::Gpu(shortage) => return gpu_detail(shortage),
+            Self::GpusWithdrawn => {
+                "nothing is allocatable of nvidia.com/gpu; see whether the device plugin runs".into()
+            }
             Self::SeatMissing => {
                 "add nvidia.com/gpu.shared: 1 to the container's limits, or install the admission policy".into()
             }

@@ -58,7 +58,7 @@ impl ModelPattern {
                 None => (&mut pattern.include, glob),
             };
             if !glob.is_empty() {
-                list.push(glob.to_lowercase());
+                list.push(glob.to_owned());
             }
         }
         // A repeated glob stays: patterns are told apart by their texts, and the openb trace does so too.
@@ -84,9 +84,11 @@ impl ModelPattern {
         let full = model.to_lowercase();
         let bare =
             ["nvidia-", "tesla-"].iter().fold(full.as_str(), |name, vendor| name.strip_prefix(vendor).unwrap_or(name));
-        let any = |list: &[String]| {
-            list.iter().any(|g| glob(g.as_bytes(), full.as_bytes()) || glob(g.as_bytes(), bare.as_bytes()))
+        let matches = |g: &String| {
+            let g = g.to_lowercase();
+            glob(g.as_bytes(), full.as_bytes()) || glob(g.as_bytes(), bare.as_bytes())
         };
+        let any = |list: &[String]| list.iter().any(matches);
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }

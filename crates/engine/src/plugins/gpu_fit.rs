@@ -29,6 +29,9 @@ impl Filter for GpuFit {
         if class.spec.shape == GpuShape::None && class.spec.gpu.is_none() {
             return Verdict::Pass;
         }
+        if facts.gpus_withdrawn() {
+            return Verdict::unresolvable(Reason::GpusWithdrawn);
+        }
         let asks_share =
             class.spec.gpu.containers.iter().flat_map(|c| &c.demands).any(|d| matches!(d, Demand::Share { .. }));
         if asks_share && facts.offers_seats() && !class.spec.has_seats {

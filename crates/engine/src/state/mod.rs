@@ -9,6 +9,7 @@ mod devices;
 mod mix;
 mod node;
 mod pod;
+mod sizes;
 mod slots;
 mod transaction;
 
@@ -20,6 +21,7 @@ pub use class::{Class, ClassSpec, PortKey};
 pub use mix::{Mix, Shape, Typical};
 pub use node::{NodeFacts, NodeState};
 pub use pod::{Charge, Placed, PodEntry, Stage};
+pub use sizes::Largest;
 pub use transaction::{Resolution, Transaction};
 
 use crate::collections::Lookup;
@@ -31,6 +33,7 @@ use crate::model::{
 };
 use class::ClassTable;
 pub(crate) use devices::pinned;
+use sizes::Sizes;
 use slots::Slots;
 use transaction::Undo;
 
@@ -59,7 +62,7 @@ pub struct State {
     relaxed: BTreeMap<u64, NodeId>,
     /// The entry in `changed` that tells readers of a removed node, by slot, until the slot is used again.
     tombstones: BTreeMap<NodeId, u64>,
-    largest: Largest,
+    sizes: Sizes,
     largest_version: u64,
     /// Key and value of the taint that a cordoned node stands for.
     cordon: (Symbol, Symbol),
@@ -72,15 +75,6 @@ pub struct State {
     next_transaction: u64,
     notices: Vec<Notice>,
     foreign_tolerance: Mib,
-}
-
-/// The largest node of the cluster in each dimension: policies normalise by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Largest {
-    /// Milli-cores.
-    pub cpu: i64,
-    /// Thousandths of a card.
-    pub gpu: i64,
 }
 
 impl State {
@@ -100,7 +94,7 @@ impl State {
             changed: BTreeMap::new(),
             relaxed: BTreeMap::new(),
             tombstones: BTreeMap::new(),
-            largest: Largest::default(),
+            sizes: Sizes::default(),
             largest_version: 0,
             cordon,
             mix,
@@ -163,7 +157,7 @@ impl State {
     }
     /// The largest node in each dimension.
     pub fn largest(&self) -> Largest {
-        self.largest
+        self.sizes.largest()
     }
     /// Changes whenever [`State::largest`] does.
     pub fn largest_version(&self) -> u64 {
@@ -219,14 +213,12 @@ impl State {
         let facts = NodeFacts::compile(node, &mut self.symbols);
         let inventory = facts.cards().to_vec();
         let report = self.nodes.at(id.index()).report().cloned();
-        let mut models = std::mem::take(&mut self.models);
-        self.change_node(id, Change::Relaxes, |n| {
+        self.update_node(id, |n, models| {
             n.set_facts(Some(Arc::new(facts)));
-            n.set_inventory(merged(&inventory, report.as_deref()), &mut models);
+            n.set_inventory(merged(&inventory, report.as_deref()), models);
         });
-        self.models = models;
         self.settle_devices(id);
-        self.measure_largest();
+        self.measure(id);
     }
 
     /// A node is gone; it stays as a ghost while pods are on it.
@@ -237,7 +229,7 @@ impl State {
             n.set_report(None);
         });
         self.bury(id);
-        self.measure_largest();
+        self.measure(id);
     }
 
     /// An agent's report. `fresh` is false for one that is older than its lease: its cards count, its
@@ -249,15 +241,13 @@ impl State {
         let residents: Vec<PodUid> =
             report.devices.iter().flat_map(|d| &d.holders).map(|h| h.pod.clone()).filter(resident).collect();
         let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
-        let mut models = std::mem::take(&mut self.models);
-        self.change_node(id, Change::Relaxes, |n| {
-            n.set_inventory(merged(&known, Some(report)), &mut models);
+        self.update_node(id, |n, models| {
+            n.set_inventory(merged(&known, Some(report)), models);
             n.set_report(Some(Arc::new(report.clone())));
             n.set_measurements(if fresh { &report.devices } else { &[] }, |uid| residents.contains(uid));
         });
-        self.models = models;
         self.settle_devices(id);
-        self.measure_largest();
+        self.measure(id);
         id
     }
 
@@ -265,18 +255,16 @@ impl State {
     pub(crate) fn drop_report(&mut self, name: &str, keep_cards: bool) {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
         let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
-        let mut models = std::mem::take(&mut self.models);
-        self.change_node(id, Change::Relaxes, |n| {
+        self.update_node(id, |n, models| {
             n.set_measurements(&[], |_| false);
             if !keep_cards {
                 n.set_report(None);
-                n.set_inventory(known, &mut models);
+                n.set_inventory(known, models);
             }
         });
-        self.models = models;
         self.bury(id);
         self.settle_devices(id);
-        self.measure_largest();
+        self.measure(id);
     }
 
     /// The slot of a node, a ghost's if nobody has described it yet.
@@ -307,17 +295,31 @@ impl State {
         }
     }
 
-    /// `O(nodes)`, only when nodes come, go or change size.
-    fn measure_largest(&mut self) {
-        let mut largest = Largest::default();
-        for node in self.live_nodes() {
-            largest.cpu = largest.cpu.max(node.facts().map_or(0, |f| f.allocatable().cpu));
+    /// Keeps [`State::largest`] up to date with one node. `O(log nodes)`.
+    fn measure(&mut self, id: NodeId) {
+        let size = self.nodes.get(id.index()).and_then(|node| {
+            let cpu = node.facts()?.allocatable().cpu;
             let cards = node.ledger().cards().iter().filter(|c| c.present()).count();
-            largest.gpu = largest.gpu.max(1000 * i64::try_from(cards).unwrap_or(i64::MAX / 1000));
-        }
-        if self.largest != largest {
-            self.largest = largest;
+            Some(Largest { cpu, gpu: 1000 * i64::try_from(cards).unwrap_or(i64::MAX / 1000) })
+        });
+        if self.sizes.set(id, size) {
             self.largest_version += 1;
+        }
+    }
+
+    /// As [`State::change_node`] for facts that may say nothing new: then nothing is numbered, and nobody
+    /// looks at the node again.
+    fn update_node(&mut self, id: NodeId, f: impl FnOnce(&mut NodeState, &mut Models)) {
+        let mut models = std::mem::take(&mut self.models);
+        let mut updated = self.nodes.at(id.index()).clone();
+        f(&mut updated, &mut models);
+        self.models = models;
+        let known = self.nodes.at(id.index());
+        if known.generation() > 0 && updated.is_same_to_pods(known) {
+            let report = updated.report().cloned();
+            self.nodes.at_mut(id.index()).set_report(report);
+        } else {
+            self.change_node(id, Change::Relaxes, |n| *n = updated);
         }
     }
 

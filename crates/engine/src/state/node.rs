@@ -27,6 +27,7 @@ pub struct NodeFacts {
     allocatable: Resources,
     max_pods: i64,
     offers_seats: bool,
+    gpus_withdrawn: bool,
     cards: Box<[CardSpec]>,
 }
 
@@ -41,6 +42,7 @@ impl NodeFacts {
             allocatable: Resources::compile(&node.allocatable, symbols),
             max_pods: node.allocatable.get("pods").map_or(DEFAULT_MAX_PODS, |q| q.value()),
             offers_seats: node.allocatable.get(SEAT_RESOURCE).is_some_and(|q| q.value() > 0),
+            gpus_withdrawn: gpus_withdrawn(node),
             cards: node.cards.clone().into(),
         }
     }
@@ -69,10 +71,24 @@ impl NodeFacts {
     pub fn offers_seats(&self) -> bool {
         self.offers_seats
     }
+    /// Whether nobody hands its GPUs out any more: kubelet sets what is allocatable to zero when the device
+    /// plugin is gone, and leaves the capacity.
+    pub fn gpus_withdrawn(&self) -> bool {
+        self.gpus_withdrawn
+    }
     /// The cards that the node object tells of.
     pub fn cards(&self) -> &[CardSpec] {
         &self.cards
     }
+}
+
+fn gpus_withdrawn(node: &Node) -> bool {
+    let is_gpu = |name: &str| name == "nvidia.com/gpu" || name == SEAT_RESOURCE || name.starts_with("nvidia.com/mig-");
+    let mut offered =
+        node.allocatable.iter().filter(|(name, _)| is_gpu(name)).map(|(_, amount)| amount.value()).peekable();
+    // A node that never had such a resource has no device plugin to miss.
+    let had_some = !node.cards.is_empty() || offered.peek().is_some();
+    had_some && offered.all(|amount| amount <= 0)
 }
 
 /// A node with its pods.
@@ -169,6 +185,10 @@ impl NodeState {
         self.relaxed
     }
 
+    /// Whether pods cannot tell it from `other`: all but the report's own text is the same.
+    pub(super) fn is_same_to_pods(&self, other: &Self) -> bool {
+        self.facts == other.facts && self.ledger == other.ledger
+    }
     pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
         &mut self.ledger
     }

@@ -14,7 +14,7 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 #[derive(Debug, Error)]
 pub enum DumpError {
     /// A file or directory cannot be read.
-    #[error("cannot read {}: {source}; check the path and its permissions", path.display())]
+    #[error("cannot read {}; check the path and its permissions", path.display())]
     Unreadable {
         /// The path.
         path: PathBuf,

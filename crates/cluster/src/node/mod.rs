@@ -19,6 +19,12 @@ pub fn read_node(object: objects::Node, findings: &mut Vec<Finding>) -> Node {
     let allocatable = read_list(&object.status.allocatable, "status.allocatable", |_| true, &mut bad);
     let capacity = read_list(&object.status.capacity, "status.capacity", |_| true, &mut bad);
     findings.extend(bad.iter().map(Unreadable::finding));
+    // Manifests written by hand often state one of the two. The API server makes allocatable of capacity too.
+    let (allocatable, capacity) = match (object.status.allocatable.is_empty(), object.status.capacity.is_empty()) {
+        (true, false) => (capacity.clone(), capacity),
+        (false, true) => (allocatable.clone(), allocatable),
+        _ => (allocatable, capacity),
+    };
     let cards = cards::read(&object.metadata, &capacity, findings);
     let taints = taints(object.spec.taints, findings);
     Node {

@@ -121,3 +121,16 @@ fn the_rest_of_a_node() {
     assert_eq!(node.allocatable.keys().collect::<Vec<_>>(), ["cpu", "pods"]);
     assert_eq!(findings, ["status.allocatable.memory", "spec.taints[1].effect"]);
 }
+
+#[test]
+fn capacity_and_allocatable_stand_in_for_each_other() {
+    let amounts = json!({"cpu": "4", "nvidia.com/gpu": 2});
+    for status in [json!({"capacity": amounts}), json!({"allocatable": amounts})] {
+        let (node, findings) = read(json!({"metadata": {"name": "n"}, "status": status}));
+        assert_eq!((node.cards.len(), node.allocatable["cpu"].value()), (2, 4), "{status}");
+        assert_eq!(findings, Vec::<String>::new());
+    }
+    let both = json!({"capacity": amounts, "allocatable": {"cpu": "4", "nvidia.com/gpu": 0}});
+    let (node, _) = read(json!({"metadata": {"name": "n"}, "status": both}));
+    assert_eq!((node.cards.len(), node.allocatable["nvidia.com/gpu"].value()), (2, 0));
+}

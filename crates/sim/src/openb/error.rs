@@ -10,7 +10,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// A file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}")]
     Io {
         /// The file.
         path: PathBuf,
@@ -18,7 +18,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// A file is not CSV.
-    #[error("{path} is not CSV: {source}")]
+    #[error("{path} is not CSV")]
     Csv {
         /// The file.
         path: PathBuf,

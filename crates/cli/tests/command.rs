@@ -54,7 +54,8 @@ fn plan_says_what_becomes_of_every_pod() {
     let gpu = serde_json::json!({"container": "main", "uuid": "n1/gpu-1", "index": 1, "memoryMiB": 8192,
         "computePercent": 30, "mig": null});
     assert_eq!(share["gpus"], serde_json::json!([gpu]));
-    let expected = serde_json::json!({"scheduled": 1, "pending": 5, "evicted": 0, "gpusTotal": 6, "gpuAllocatedMilli": 1300});
+    let expected =
+        serde_json::json!({"scheduled": 1, "pending": 5, "evicted": 0, "gpusTotal": 6, "gpuAllocatedMilli": 1300});
     assert_eq!(plan["summary"], expected);
     assert!(errors.contains("object 10 (Pod default/broken), field spec.containers"), "{errors}");
     assert!(errors.contains("ignored: 1 v1/ConfigMap"), "{errors}");
@@ -181,7 +182,10 @@ fn simulate_compares_policies() {
     let (spread, fgd) = (&runs[0], &runs[1]);
     assert_eq!((&spread["policy"], &fgd["policy"], &fgd["seed"]), (&"spread".into(), &"fgd".into(), &7.into()));
     assert!(at_full(fgd, "allocatedPct") > at_full(spread, "allocatedPct") + 5.0);
-    assert!(at_full(spread, "heldPct") > at_full(spread, "allocatedPct"), "whole cards for shares hold more than is asked");
+    assert!(
+        at_full(spread, "heldPct") > at_full(spread, "allocatedPct"),
+        "whole cards for shares hold more than is asked"
+    );
     assert_eq!(at_full(fgd, "allocatedPct"), at_full(fgd, "heldPct"));
     let one = json("fgd");
     assert!(one.is_object(), "one run is one object");

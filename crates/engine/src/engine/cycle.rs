@@ -12,7 +12,7 @@ use crate::state::{Class, Resolution};
 impl Engine {
     /// Tries the head of the queue; returns whether it came to an end within the step budget.
     pub(super) fn schedule(&mut self, now: Timestamp, pod: PodId) -> bool {
-        if !self.spend() {
+        if self.steps == 0 {
             return false;
         }
         let Some(entry) = self.state.pod(pod) else {
@@ -29,6 +29,7 @@ impl Engine {
             return false;
         }
         self.decisions += 1;
+        self.steps = self.steps.saturating_sub(1);
         if let Some(waiting) = self.queue.get_mut(pod) {
             waiting.attempts = waiting.attempts.saturating_add(1);
         }

@@ -85,6 +85,9 @@ impl Engine {
             (None, Some(place @ Place::Unschedulable(_))) if old_class == Some(class) => place,
             (None, _) => Place::Active,
         };
+        if old_class.is_some_and(|old| old != class) {
+            self.queue.pass_turn(id);
+        }
         self.queue.put(id, priority, created_at, place);
     }
 

@@ -162,28 +162,56 @@ impl NodeLedger {
         }
     }
 
-    /// Writes down what is a fact, whatever it breaks.
+    /// Writes down what is a fact, whatever it breaks; it replaces what the pod held here before.
     pub(crate) fn observe(&mut self, pod: PodId, uid: &PodUid, peaks: &[CardPeak]) {
-        self.release(pod, uid);
+        for card in &mut self.cards {
+            card.holdings.retain(|h| h.pod != pod);
+        }
         for peak in peaks {
             let card = &mut self.cards[usize::from(peak.card)];
             card.holdings.push(holding(pod, uid, peak));
             card.holdings.sort_by_key(|h| h.pod);
-            card.refresh(self.foreign_tolerance);
         }
+        self.sweep();
     }
 
-    /// Takes back all that `pod` holds here, and what was measured of it. Releasing twice is a no-op.
+    /// Takes back all that `pod` was granted here; what is measured of it stays, for it is still there.
+    pub(crate) fn take_back(&mut self, pod: PodId) {
+        for card in &mut self.cards {
+            card.holdings.retain(|h| h.pod != pod);
+        }
+        self.sweep();
+    }
+
+    /// Takes back all that `pod` holds here, and what was measured of it: it is gone. Releasing twice is a
+    /// no-op.
     pub(crate) fn release(&mut self, pod: PodId, uid: &PodUid) {
         for card in &mut self.cards {
-            let (holders, measured) = (card.holdings.len(), card.measured.by_pod.len());
             card.holdings.retain(|h| h.pod != pod);
             card.measured.by_pod.retain(|(u, _)| u != uid);
-            if (holders, measured) != (card.holdings.len(), card.measured.by_pod.len()) {
-                card.refresh(self.foreign_tolerance);
+        }
+        self.sweep();
+    }
+
+    /// Takes measurements of a pod that the report knew before we did.
+    pub(crate) fn measure_pod(&mut self, uid: &PodUid, devices: &[DeviceStatus]) {
+        for card in &mut self.cards {
+            let device = devices.iter().find(|d| *d.card.uuid == *card.uuid);
+            let holders = device.iter().flat_map(|d| &d.holders).filter(|h| h.pod == *uid);
+            let used = holders.fold(Mib(0), |sum, h| sum.saturating_add(h.used));
+            card.measured.by_pod.retain(|(u, _)| u != uid);
+            if used > Mib(0) {
+                card.measured.by_pod.push((uid.clone(), used));
+                card.measured.by_pod.sort();
             }
         }
+        self.refresh_all();
+    }
+
+    /// Drops cards that are gone and held by nobody, and works out what is left of the rest.
+    fn sweep(&mut self) {
         self.cards.retain(|c| c.present || !c.holdings.is_empty());
+        self.refresh_all();
     }
 
     /// Reads an allocation record against the cards. A device that the node does not have is added as a

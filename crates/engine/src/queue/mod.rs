@@ -49,6 +49,8 @@ pub(crate) struct Waiting {
     pub attempts: u32,
     /// Failures in a row that were not for lack of room.
     errors: u32,
+    /// The class that it was woken for. If it goes away untried, the next one of that class has its turn.
+    woken_for: Option<ClassId>,
     /// The text that was last written onto it.
     pub message: Option<Arc<str>>,
 }
@@ -75,6 +77,9 @@ impl Queue {
 
     /// Takes a pod in, or moves a known one; its age and history stay.
     pub fn put(&mut self, pod: PodId, priority: i32, created_at: Timestamp, place: Place) {
+        if place != Place::Active {
+            self.pass_turn(pod);
+        }
         let arrival = self.arrivals;
         match self.pods.get(&pod) {
             Some(_) => self.unlink(pod),
@@ -85,6 +90,7 @@ impl Queue {
             place,
             attempts: 0,
             errors: 0,
+            woken_for: None,
             message: None,
         });
         waiting.key.priority = Reverse(priority);
@@ -96,6 +102,18 @@ impl Queue {
         if self.pods.contains_key(&pod) {
             self.unlink(pod);
             self.link(pod, place);
+        }
+        // It was tried: whether the next one of its class is worth a try is up to how that ended.
+        if let Some(waiting) = self.pods.get_mut(&pod).filter(|_| place != Place::Active) {
+            waiting.woken_for = None;
+        }
+    }
+
+    /// A pod that was woken will not be tried as what it was: wakes the next one of that class.
+    pub fn pass_turn(&mut self, pod: PodId) {
+        let class = self.pods.get_mut(&pod).and_then(|waiting| waiting.woken_for.take());
+        if let Some(class) = class {
+            self.wake(class);
         }
     }
 
@@ -110,6 +128,7 @@ impl Queue {
 
     /// Forgets a pod.
     pub fn remove(&mut self, pod: PodId) {
+        self.pass_turn(pod);
         self.unlink(pod);
         self.pods.remove(&pod);
     }
@@ -144,6 +163,9 @@ impl Queue {
         let first = self.unschedulable.get(&class).and_then(|keys| keys.first()).copied();
         if let Some(key) = first {
             self.move_to(key.pod, Place::Active);
+            if let Some(waiting) = self.pods.get_mut(&key.pod) {
+                waiting.woken_for = Some(class);
+            }
         }
     }
 

@@ -31,8 +31,7 @@ impl State {
         }
         guessed.sort_by_key(|p| self.pod(*p).map(|p| (p.created_at, p.uid.clone())));
         for pod in &guessed {
-            let uid = self.pods.at(pod.index()).uid.clone();
-            self.change_node(node, Change::Relaxes, |n| n.ledger_mut().release(*pod, &uid));
+            self.change_node(node, Change::Relaxes, |n| n.ledger_mut().take_back(*pod));
         }
         for pod in guessed {
             self.guess(pod, node);

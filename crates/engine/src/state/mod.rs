@@ -226,6 +226,7 @@ impl State {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
         self.change_node(id, Change::Takes, |n| {
             n.set_facts(None);
+            n.stop_measuring();
             n.set_report(None);
         });
         self.bury(id);
@@ -244,7 +245,11 @@ impl State {
         self.update_node(id, |n, models| {
             n.set_inventory(merged(&known, Some(report)), models);
             n.set_report(Some(Arc::new(report.clone())));
-            n.set_measurements(if fresh { &report.devices } else { &[] }, |uid| residents.contains(uid));
+            if fresh {
+                n.measure(|uid| residents.contains(uid));
+            } else {
+                n.stop_measuring();
+            }
         });
         self.settle_devices(id);
         self.measure(id);
@@ -256,7 +261,7 @@ impl State {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
         let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
         self.update_node(id, |n, models| {
-            n.set_measurements(&[], |_| false);
+            n.stop_measuring();
             if !keep_cards {
                 n.set_report(None);
                 n.set_inventory(known, models);
@@ -417,6 +422,7 @@ impl State {
         self.change_node(node, Change::Takes, |n| {
             n.add_pod(id, &charge);
             n.ledger_mut().grant(id, &uid, &peaks);
+            n.measure_pod(&uid);
         });
         self.pods.at_mut(id.index()).placed = Some(Placed { node, allocation, stage: Stage::Assumed, guessed: false });
     }
@@ -445,6 +451,7 @@ impl State {
                 let peaks = n.ledger_mut().resolve(node, record, kind_of, &mut models);
                 n.ledger_mut().observe(id, &uid, &peaks);
             }
+            n.measure_pod(&uid);
         });
         self.models = models;
         let guessed = record.is_none() && !class.spec.gpu.is_none();

@@ -99,6 +99,8 @@ pub struct NodeState {
     symbol: Symbol,
     facts: Option<Arc<NodeFacts>>,
     report: Option<Arc<DeviceReport>>,
+    /// Whether the report's measurements count.
+    measuring: bool,
     requested: Resources,
     non_zero_cpu: i64,
     non_zero_memory: i64,
@@ -119,6 +121,7 @@ impl NodeState {
             symbol,
             facts: None,
             report: None,
+            measuring: false,
             requested: Resources::default(),
             non_zero_cpu: 0,
             non_zero_memory: 0,
@@ -202,8 +205,25 @@ impl NodeState {
         let name = self.name.clone();
         self.ledger.set_inventory(&name, &cards, models);
     }
-    pub(super) fn set_measurements(&mut self, devices: &[DeviceStatus], resident: impl Fn(&PodUid) -> bool) {
+    /// Starts to count the report's measurements of pods that are `resident`.
+    pub(super) fn measure(&mut self, resident: impl Fn(&PodUid) -> bool) {
+        let report = self.report.clone();
+        let devices: &[DeviceStatus] = report.as_ref().map_or(&[], |r| &r.devices);
+        self.measuring = true;
         self.ledger.set_measurements(devices, resident);
+    }
+
+    /// Forgets all measurements: what was granted counts.
+    pub(super) fn stop_measuring(&mut self) {
+        self.measuring = false;
+        self.ledger.set_measurements(&[], |_| false);
+    }
+
+    /// Counts what the report measured of a pod that we learn of only now.
+    pub(super) fn measure_pod(&mut self, uid: &PodUid) {
+        if let (true, Some(report)) = (self.measuring, self.report.clone()) {
+            self.ledger.measure_pod(uid, &report.devices);
+        }
     }
 
     pub(super) fn add_pod(&mut self, pod: PodId, charge: &Charge) {

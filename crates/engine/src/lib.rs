@@ -20,6 +20,7 @@ pub mod framework;
 pub mod ledger;
 pub mod model;
 pub mod plugins;
+pub mod prices;
 mod queue;
 pub mod state;
 

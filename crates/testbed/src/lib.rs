@@ -1,1 +1,33 @@
-//! Placeholder.
+//! What tests stand on: a runner for scenario files, and builders for nodes and pods.
+//!
+//! A scenario is one readable text file: a cluster, submissions, and the decisions expected of the engine.
+//! `scenarios/README.md` at the root of the repository describes the syntax. The runner plays the part of
+//! the cluster: it brings events on virtual time, answers binds, and after each block checks, independently
+//! of the engine's own assertions, that what the engine believes can be true.
+//!
+//! ```
+//! use gpu_scheduler_testbed::{RunOptions, Scenario, run};
+//!
+//! let text = "# One pod gets one card.\n\nnode n1 gpus=2\npod a gpus=1\n----\nbind default/a -> n1 [main: 0]\n";
+//! let scenario = Scenario::parse("first.txt", text).expect("it is well written");
+//! let transcript = run(&scenario, RunOptions::default()).expect("it comes to rest");
+//! assert_eq!(scenario.with_outputs(&transcript), text);
+//! ```
+
+pub mod builders;
+mod command;
+mod error;
+mod invariants;
+mod node_syntax;
+mod pod_syntax;
+mod record;
+mod restart;
+mod run;
+mod scenario;
+mod show;
+mod words;
+mod world;
+
+pub use error::ScenarioError;
+pub use run::{RunOptions, Transcript, run};
+pub use scenario::{Block, Scenario};

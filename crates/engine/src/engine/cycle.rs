@@ -33,8 +33,9 @@ impl Engine {
         if let Some(waiting) = self.queue.get_mut(pod) {
             waiting.attempts = waiting.attempts.saturating_add(1);
         }
-        let Some((node, candidate)) = cache.best(profile, self.decisions) else {
+        let Some((node, candidate)) = cache.best(profile, &self.state, &class, self.decisions) else {
             self.give_up(pod, &class);
+            self.state.end_decision();
             return true;
         };
         let choice = candidate.choice;
@@ -42,6 +43,7 @@ impl Engine {
         let placement = find_cards(&self.state, &class, state, choice)
             .expect("a candidate has the cards that its evaluation found: the cache is up to date");
         self.state.assume(pod, node, &placement);
+        self.state.end_decision();
         match self.reserve(pod) {
             Some(why) => self.fail(now, pod, ConditionReason::Unschedulable, why),
             None => self.start_binding(now, pod),

@@ -115,7 +115,7 @@ impl Engine {
             Evaluation::Rejected(_) => None,
         });
         let name = |id: NodeId| self.state.node(id).map(|n| n.name().clone()).unwrap_or_default();
-        explanation.best = best(profile, self.decisions + 1, candidates).map(|(id, _)| name(id));
+        explanation.best = best(profile, &self.state, class, self.decisions + 1, candidates).map(|(id, _)| name(id));
         for (id, evaluation) in evaluated {
             let verdict = match evaluation {
                 Evaluation::Rejected(rejection) => NodeVerdict::Rejected(rejection),

@@ -16,7 +16,7 @@ use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};
 use crate::model::{Millis, PodId, Timestamp};
 use crate::queue::Queue;
-use crate::state::{Mix, State};
+use crate::state::State;
 use binding::Bindings;
 use wakeup::Leases;
 use wakeup::WakeCursor;
@@ -59,7 +59,10 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(config: Config) -> Self {
-        let mut state = State::new(config.foreign_tolerance, Mix::default());
+        let mut state = State::new(config.foreign_tolerance);
+        if config.profiles.iter().any(|p| p.profile.wants_prices()) {
+            state.enable_prices();
+        }
         if let Some(pods) = &config.mix {
             state.declare_mix(pods);
         }

@@ -5,12 +5,12 @@
 //! evaluations at a time: an interrupted search goes on where it was, and a node that changed meanwhile
 //! is simply evaluated again. So the cost of a decision follows what changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::framework::{Candidate, Evaluation, PreFiltered, Profile, ScoreKind};
 use crate::model::{ClassId, Cost, NodeId};
-use crate::state::{Class, State};
+use crate::state::{Class, GroupId, State};
 
 /// Evaluations kept over all classes; the least recently used class goes first.
 const MAX_EVALUATIONS: usize = 4_000_000;
@@ -23,6 +23,10 @@ pub(crate) struct ClassCache {
     synced: u64,
     epoch: u64,
     evaluations: Vec<Option<Evaluation>>,
+    /// Candidates by group, cheapest first: the first of each group are all that can win.
+    by_group: BTreeMap<Option<GroupId>, BTreeSet<(Cost, NodeId)>>,
+    /// Candidates with a score that has to be scaled by the others.
+    scaled: usize,
     used: u64,
     /// The message for the state at `synced`.
     pub message: Option<Arc<str>>,
@@ -35,6 +39,8 @@ impl ClassCache {
             synced: 0,
             epoch: profile.epoch(state),
             evaluations: Vec::new(),
+            by_group: BTreeMap::new(),
+            scaled: 0,
             used: 0,
             message: None,
         }
@@ -53,10 +59,31 @@ impl ClassCache {
             *steps = left;
             self.message = None;
             let fresh = state.node(id).and_then(|node| profile.evaluate(state, class, &self.pre, node));
+            self.unlist(id);
             self.evaluations[id.index()] = fresh;
+            self.list(id);
             self.synced = generation;
         }
         true
+    }
+
+    fn unlist(&mut self, id: NodeId) {
+        if let Some(Evaluation::Candidate(candidate)) = &self.evaluations[id.index()] {
+            self.scaled -= usize::from(candidate.raw.iter().any(|r| *r != 0));
+            if let Some(nodes) = self.by_group.get_mut(&candidate.group) {
+                nodes.remove(&(candidate.cost, id));
+                if nodes.is_empty() {
+                    self.by_group.remove(&candidate.group);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, id: NodeId) {
+        if let Some(Evaluation::Candidate(candidate)) = &self.evaluations[id.index()] {
+            self.scaled += usize::from(candidate.raw.iter().any(|r| *r != 0));
+            self.by_group.entry(candidate.group).or_default().insert((candidate.cost, id));
+        }
     }
 
     /// The evaluations of live nodes, in slot order.
@@ -64,9 +91,21 @@ impl ClassCache {
         self.evaluations.iter().flatten()
     }
 
-    /// The cheapest node; among equals the first. `O(nodes)`.
-    pub fn best(&self, profile: &Profile, decision: u64) -> Option<(NodeId, &Candidate)> {
-        best(profile, decision, candidates(&self.evaluations))
+    /// The cheapest node; among equals the first. `O(groups)`, or `O(nodes)` where scores are scaled by other
+    /// candidates or differ by decision.
+    pub fn best(&self, profile: &Profile, state: &State, class: &Class, decision: u64) -> Option<(NodeId, &Candidate)> {
+        if self.scaled > 0 || profile.varies() {
+            return best(profile, state, class, decision, candidates(&self.evaluations));
+        }
+        let firsts = self.by_group.iter().filter_map(|(group, nodes)| {
+            let (cost, id) = nodes.first()?;
+            Some((*cost + profile.group_cost(state, class, *group), *id))
+        });
+        let (_, id) = firsts.min()?;
+        match self.evaluations[id.index()].as_ref()? {
+            Evaluation::Candidate(candidate) => Some((id, candidate)),
+            Evaluation::Rejected(_) => None,
+        }
     }
 }
 
@@ -80,6 +119,8 @@ fn candidates(evaluations: &[Option<Evaluation>]) -> impl Iterator<Item = (NodeI
 /// The cheapest of `candidates`, which come in slot order; among equals the first.
 pub(crate) fn best<'a>(
     profile: &Profile,
+    state: &State,
+    class: &Class,
     decision: u64,
     candidates: impl Iterator<Item = (NodeId, &'a Candidate)> + Clone,
 ) -> Option<(NodeId, &'a Candidate)> {
@@ -95,8 +136,12 @@ pub(crate) fn best<'a>(
         }
     }
     let varying: Vec<_> = profile.scorers().iter().filter(|s| s.plugin.varies()).collect();
+    let mut group_costs: BTreeMap<Option<GroupId>, Cost> = BTreeMap::new();
+    for (_, candidate) in candidates.clone() {
+        group_costs.entry(candidate.group).or_insert_with(|| profile.group_cost(state, class, candidate.group));
+    }
     let total = |(id, candidate): &(NodeId, &Candidate)| {
-        let mut cost = candidate.cost;
+        let mut cost = candidate.cost + group_costs.get(&candidate.group).copied().unwrap_or_default();
         for ((scorer, raw), largest) in scaled.iter().zip(&candidate.raw).zip(&largest) {
             // Where nobody scores, all are equal and nothing needs adding.
             if *largest > 0 {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::framework::{PluginName, PreFiltered, Profile, Reason, Rejection, ScoreKind, Scoring, Selection, Verdict};
 use crate::ledger::{Card, CardChoice, Headroom, Placement, Shortage, place, share_candidates};
 use crate::model::{Cost, GpuShape};
-use crate::state::{Class, NodeFacts, NodeState, State, pinned};
+use crate::state::{Class, GroupId, NodeFacts, NodeState, State, pinned};
 
 /// What a profile says of a class on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,10 @@ pub enum Evaluation {
 /// A node that will do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its cost, but for scores that are scaled by the other candidates.
+    /// Its cost, but for scores that are scaled by the other candidates and for what its group costs.
     pub cost: Cost,
+    /// The node's group.
+    pub group: Option<GroupId>,
     /// Which card.
     pub choice: CardChoice,
     /// Scores to be scaled, in the order of the profile's plugins.
@@ -74,7 +76,7 @@ impl Profile {
             let after = self.headroom_after(class, node, &placement);
             let scoring =
                 Scoring { state, class, node, facts, placement: &placement, before: node.headroom(), after: &after };
-            let mut candidate = Candidate { cost: Cost(0), choice, raw: SmallVec::new() };
+            let mut candidate = Candidate { cost: Cost(0), group: node.group(), choice, raw: SmallVec::new() };
             for scorer in self.scorers() {
                 let score = scorer.plugin.score(&scoring);
                 match scorer.plugin.kind() {

@@ -6,7 +6,7 @@ use crate::contract::PreBindStep;
 use crate::framework::{Reason, Verdict};
 use crate::ledger::{Headroom, Placement};
 use crate::model::{NodeId, PodId, Symbol, Timestamp};
-use crate::state::{Class, NodeFacts, NodeState, PodEntry, State, Transaction};
+use crate::state::{Class, GroupId, NodeFacts, NodeState, PodEntry, State, Transaction};
 
 /// A plugin's name.
 pub type PluginName = &'static str;
@@ -107,6 +107,19 @@ pub trait Score: Debug + Send + Sync {
     /// Changes whenever equal placements may get another number.
     fn epoch(&self, _state: &State) -> u64 {
         0
+    }
+    /// A cost that is the same for all nodes of a group, in thousandths of a milli-GPU. It may change at
+    /// any time: it is asked for at every decision and never kept.
+    fn group_cost(&self, _state: &State, _class: &Class, _group: GroupId) -> i64 {
+        0
+    }
+    /// Whether [`Score::group_cost`] says anything.
+    fn prices_groups(&self) -> bool {
+        false
+    }
+    /// Whether it reads [`State::prices`].
+    fn wants_prices(&self) -> bool {
+        false
     }
     /// A cost that differs from decision to decision, in thousandths of a milli-GPU.
     fn per_decision(&self, _decision: u64, _node: NodeId) -> i64 {

@@ -7,13 +7,15 @@ use thiserror::Error;
 use crate::framework::{Profile, ShareMode};
 use crate::plugins::{
     BestFit, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, SchedulingGates,
-    SimpleFragmentation, TaintToleration,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity, SchedulingGates,
+    ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
 };
 
 /// A policy: a profile with a name. All share the same filters; they differ in what they find good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
+    /// Shadow-price packing: the default.
+    ShadowPrice,
     /// Fragmentation gradient descent (USENIX ATC 2023).
     Fgd,
     /// The node that is left fullest.
@@ -45,7 +47,8 @@ pub struct UnknownPolicy {
 
 impl Policy {
     /// All of them; `random` with seed 0.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::ShadowPrice,
         Self::Fgd,
         Self::BestFit,
         Self::Packing,
@@ -59,6 +62,7 @@ impl Policy {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
+            Self::ShadowPrice => "shadow-price",
             Self::Fgd => "fgd",
             Self::BestFit => "best-fit",
             Self::Packing => "packing",
@@ -97,6 +101,9 @@ impl Policy {
             .with_score(TaintToleration, 3)
             .with_score(NodeAffinity, 2);
         match self {
+            Self::ShadowPrice => {
+                profile.weighing_cards().with_score(Stranding, 1).with_score(ShapeValue, 1).with_score(Scarcity, 1)
+            }
             Self::Fgd => profile.weighing_cards().with_score(Fgd, 1),
             Self::BestFit => profile.with_score(BestFit, 1),
             Self::Packing => profile.with_score(GpuPacking, 1),

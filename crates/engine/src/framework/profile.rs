@@ -4,7 +4,7 @@ use crate::framework::{
     Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Reserve, Score, Selection,
 };
 use crate::model::Cost;
-use crate::state::{Class, State};
+use crate::state::{Class, GroupId, State};
 
 /// Kubernetes' preference points in milli-GPU: what a point of affinity is worth in fragmented GPU.
 const PREFERENCE_WEIGHT: Cost = Cost::milli(10);
@@ -135,6 +135,20 @@ impl Profile {
 
     pub(crate) fn scorers(&self) -> &[Scorer] {
         &self.scorers
+    }
+    /// Whether any plugin reads prices.
+    pub(crate) fn wants_prices(&self) -> bool {
+        self.scorers.iter().any(|s| s.plugin.wants_prices())
+    }
+    /// Whether any plugin's cost differs from decision to decision.
+    pub(crate) fn varies(&self) -> bool {
+        self.scorers.iter().any(|s| s.plugin.varies())
+    }
+    /// What all nodes of a group cost alike.
+    pub(crate) fn group_cost(&self, state: &State, class: &Class, group: Option<GroupId>) -> Cost {
+        let Some(group) = group else { return Cost(0) };
+        let pricing = self.scorers.iter().filter(|s| s.plugin.prices_groups());
+        pricing.fold(Cost(0), |sum, s| sum + Cost(s.plugin.group_cost(state, class, group)).times(s.weight))
     }
     pub(crate) fn weighs_cards(&self) -> bool {
         self.weighs_cards

@@ -7,7 +7,7 @@
 mod allocation;
 mod effective;
 mod gpu;
-mod ids;
+pub(crate) mod ids;
 mod models;
 mod node;
 mod pod;

@@ -14,8 +14,11 @@ mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
 mod random_choice;
+mod scarcity;
 mod scheduling_gates;
+mod shape_value;
 mod simple_fragmentation;
+mod stranding;
 mod taint_toleration;
 
 pub use balanced_allocation::NodeResourcesBalancedAllocation;
@@ -32,8 +35,11 @@ pub use node_ports::NodePorts;
 pub use node_resources_fit::NodeResourcesFit;
 pub use node_unschedulable::NodeUnschedulable;
 pub use random_choice::RandomChoice;
+pub use scarcity::Scarcity;
 pub use scheduling_gates::SchedulingGates;
+pub use shape_value::ShapeValue;
 pub use simple_fragmentation::SimpleFragmentation;
+pub use stranding::Stranding;
 pub use taint_toleration::TaintToleration;
 
 use crate::model::Cost;

@@ -38,41 +38,66 @@ pub struct Typical {
     pub count: u64,
 }
 
-/// Counts of shapes, and the typical ones among them.
+/// Counts of shapes that arrived, and the typical ones among them.
 #[derive(Debug, Clone, Default)]
 pub struct Mix {
     counts: Vec<Typical>,
     index: Lookup<Shape, usize>,
-    declared: bool,
     arrived: u64,
-    refresh_at: u64,
+    /// Whether the typical shapes are given, not learnt.
+    declared: bool,
+    schedule: Schedule,
     typical: Vec<Typical>,
     weight: u64,
     version: u64,
 }
 
+/// When to learn again: as arrivals grow by a quarter, at first every ten.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Schedule {
+    next: u64,
+}
+
+impl Schedule {
+    /// Whether it is time.
+    pub fn is_due(&mut self, arrived: u64) -> bool {
+        let due = arrived >= self.next;
+        if due {
+            self.next = if arrived < 5 { 5 } else { (arrived + arrived / 4).max(arrived + 10) };
+        }
+        due
+    }
+}
+
 impl Mix {
-    /// A mix that is known beforehand and does not learn.
-    pub(crate) fn declared(shapes: impl IntoIterator<Item = Shape>) -> Self {
+    /// Fixes the typical shapes.
+    pub(crate) fn declare(&mut self, shapes: impl IntoIterator<Item = Shape>) {
         let mut mix = Self::default();
         for shape in shapes {
             mix.add(shape);
         }
-        mix.declared = true;
         mix.refresh();
-        mix
+        self.declared = true;
+        (self.typical, self.weight) = (mix.typical, mix.weight);
+        self.version += 1;
     }
 
     /// An arrival.
     pub(crate) fn count(&mut self, shape: Shape) {
-        if self.declared {
-            return;
-        }
         self.add(shape);
-        if self.arrived >= self.refresh_at {
+        if !self.declared && self.schedule.is_due(self.arrived) {
             self.refresh();
-            self.refresh_at = (self.arrived + self.arrived / 4).max(self.arrived + 10);
         }
+    }
+
+    /// All shapes that arrived, in order of their first arrival.
+    pub fn counts(&self) -> &[Typical] {
+        &self.counts
+    }
+
+    /// Pods that arrived.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     fn add(&mut self, shape: Shape) {

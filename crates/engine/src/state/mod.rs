@@ -6,6 +6,7 @@
 
 mod class;
 mod devices;
+mod groups;
 mod mix;
 mod node;
 mod pod;
@@ -18,6 +19,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 pub use class::{Class, ClassSpec, PortKey};
+pub use groups::{Group, GroupId, Groups};
+pub(crate) use mix::Schedule;
 pub use mix::{Mix, Shape, Typical};
 pub use node::{NodeFacts, NodeState};
 pub use pod::{Charge, Placed, PodEntry, Stage};
@@ -31,6 +34,7 @@ use crate::model::{
     Allocation, ClassId, ContainerAllocation, DeviceGrant, DeviceReport, Mib, Models, Node, NodeId, Pod, PodId, PodUid,
     Symbol, Symbols,
 };
+use crate::prices::Prices;
 use class::ClassTable;
 pub(crate) use devices::pinned;
 use sizes::Sizes;
@@ -67,6 +71,8 @@ pub struct State {
     /// Key and value of the taint that a cordoned node stands for.
     cordon: (Symbol, Symbol),
     mix: Mix,
+    groups: Groups,
+    prices: Prices,
     log: Vec<Undo>,
     /// The transaction that last kept an image of each slot.
     node_marks: Vec<u64>,
@@ -79,7 +85,7 @@ pub struct State {
 
 impl State {
     /// An empty cluster.
-    pub(crate) fn new(foreign_tolerance: Mib, mix: Mix) -> Self {
+    pub(crate) fn new(foreign_tolerance: Mib) -> Self {
         let mut symbols = Symbols::default();
         let cordon = (symbols.intern("node.kubernetes.io/unschedulable"), symbols.intern(""));
         Self {
@@ -97,7 +103,9 @@ impl State {
             sizes: Sizes::default(),
             largest_version: 0,
             cordon,
-            mix,
+            mix: Mix::default(),
+            groups: Groups::default(),
+            prices: Prices::default(),
             log: Vec::new(),
             node_marks: Vec::new(),
             pod_marks: Vec::new(),
@@ -175,6 +183,28 @@ impl State {
     pub(crate) fn count_arrival(&mut self, id: PodId) {
         let class = self.class(self.pods.at(id.index()).class).clone();
         self.mix.count(Shape::of(&class.spec));
+        self.with_prices(|prices, state| prices.arrival(state));
+    }
+    /// Groups of alike nodes.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+    /// What scarce things are worth.
+    pub fn prices(&self) -> &Prices {
+        &self.prices
+    }
+    /// Has prices learnt from now on; without it they cost nothing.
+    pub(crate) fn enable_prices(&mut self) {
+        self.prices.enable();
+    }
+    /// Ends a decision: from time to time prices follow what is left of the cluster.
+    pub(crate) fn end_decision(&mut self) {
+        self.with_prices(|prices, state| prices.decision(state));
+    }
+    fn with_prices(&mut self, f: impl FnOnce(&mut Prices, &State)) {
+        let mut prices = std::mem::take(&mut self.prices);
+        f(&mut prices, self);
+        self.prices = prices;
     }
     /// The number of the latest change.
     pub fn generation(&self) -> u64 {
@@ -310,6 +340,19 @@ impl State {
         if self.sizes.set(id, size) {
             self.largest_version += 1;
         }
+        let group = self.nodes.get(id.index()).and_then(|node| self.groups.of(node));
+        if let Some(node) = self.nodes.get(id.index()).filter(|n| n.group() != group) {
+            let id = node.id();
+            self.nodes.at_mut(id.index()).set_group(group);
+        }
+        self.price(id);
+    }
+
+    /// Keeps the sums behind prices up to date with one node. `O(cards)`.
+    fn price(&mut self, id: NodeId) {
+        if self.prices.enabled() {
+            self.with_prices(|prices, state| prices.update_node(state, id));
+        }
     }
 
     /// As [`State::change_node`] for facts that may say nothing new: then nothing is numbered, and nobody
@@ -343,6 +386,7 @@ impl State {
             self.relaxed.remove(&relaxed);
             self.relaxed.insert(self.generation, id);
         }
+        self.price(id);
         result
     }
 
@@ -375,7 +419,7 @@ impl State {
         let shape =
             |p: &crate::engine::DeclaredPod| Shape { cpu: p.cpu, gpu: p.gpu, pattern: models.pattern(&p.models) };
         let shapes: Vec<Shape> = pods.iter().map(shape).collect();
-        self.mix = Mix::declared(shapes);
+        self.mix.declare(shapes);
     }
 
     /// Charges a placed pod by the newest version of it.

@@ -11,6 +11,7 @@ use crate::model::{
     Symbols,
 };
 use crate::state::class::PortKey;
+use crate::state::groups::GroupId;
 use crate::state::pod::Charge;
 
 /// The resource of the seats that our agent hands out next to a share.
@@ -97,6 +98,7 @@ pub struct NodeState {
     id: NodeId,
     name: Arc<str>,
     symbol: Symbol,
+    group: Option<GroupId>,
     facts: Option<Arc<NodeFacts>>,
     report: Option<Arc<DeviceReport>>,
     /// Whether the report's measurements count.
@@ -119,6 +121,7 @@ impl NodeState {
             id,
             name,
             symbol,
+            group: None,
             facts: None,
             report: None,
             measuring: false,
@@ -146,6 +149,10 @@ impl NodeState {
     /// Its name, interned.
     pub fn symbol(&self) -> Symbol {
         self.symbol
+    }
+    /// The group of alike nodes that it belongs to; `None` for a ghost.
+    pub fn group(&self) -> Option<GroupId> {
+        self.group
     }
     /// What the node object says; `None` for a ghost, which is never scheduled to.
     pub fn facts(&self) -> Option<&NodeFacts> {
@@ -188,6 +195,9 @@ impl NodeState {
         self.relaxed
     }
 
+    pub(super) fn set_group(&mut self, group: Option<GroupId>) {
+        self.group = group;
+    }
     /// Whether pods cannot tell it from `other`: all but the report's own text is the same.
     pub(super) fn is_same_to_pods(&self, other: &Self) -> bool {
         self.facts == other.facts && self.ledger == other.ledger

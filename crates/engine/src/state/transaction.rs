@@ -102,7 +102,9 @@ impl State {
         if node.relaxed() > 0 {
             self.relaxed.insert(node.relaxed(), node.id());
         }
-        self.nodes.restore(node.id().index(), node);
+        let id = node.id();
+        self.nodes.restore(id.index(), node);
+        self.price(id);
     }
 
     /// Keeps a node's before-image, if a transaction is open that has none yet.

@@ -1,0 +1,186 @@
+//! What arrivals teach: the worth of parts of a card, the CPU that GPUs need, who can use which nodes.
+
+use std::collections::BTreeMap;
+
+use crate::model::{GpuShape, Mib, MilliGpu, share_size};
+use crate::prices::{DeviceValues, ONE};
+use crate::state::{GroupId, Shape, State};
+
+/// Idle GPU that is assumed to have been asked without CPU, before anything is known: 20 cards. It keeps
+/// the first few pods from setting the ratio of CPU to GPU.
+const PRIOR_GPU: i128 = 20_000;
+/// Cards that are assumed to be asked for by those who can use one model only, spread over the models.
+const PRIOR_CLAIMS: i128 = 20;
+/// A change of a learnt number below this, in millionths of it, is none.
+const MATERIAL: i64 = ONE / 100;
+
+/// Learnt numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Learned {
+    /// Values of parts of a card, by the card's memory.
+    values: BTreeMap<Mib, DeviceValues>,
+    /// Milli-cores per milli-GPU, in millionths.
+    cpu_per_gpu: i64,
+    /// CPU need of GPU pods (milli-cores, rising) and the part of them that need no more, in millionths.
+    cpu_needs: Vec<(i64, i64)>,
+    /// Sets of groups and the part of all demand that can use just these, in millionths.
+    claims: Vec<(Vec<GroupId>, i64)>,
+}
+
+impl Learned {
+    /// From all pods that arrived. `O(shapes * groups)` and one small linear program per memory size.
+    pub(super) fn from(state: &State) -> Self {
+        let values = device_values(state);
+        let (mut cpu, mut gpu, mut pods) = (0_i128, PRIOR_GPU, 0_i128);
+        let mut needs: BTreeMap<i64, i128> = BTreeMap::new();
+        for typical in state.mix().counts() {
+            let Some((cards, _)) = gpu_of(&typical.shape) else { continue };
+            let count = i128::from(typical.count);
+            // Sizes in MiB are taken on the smallest card: the ratio errs towards less CPU.
+            let size = size_on(&typical.shape, values.keys().next().copied().unwrap_or_default());
+            cpu += count * i128::from(typical.shape.cpu);
+            gpu += count * i128::from(cards) * i128::from(size.0);
+            pods += count;
+            *needs.entry(typical.shape.cpu).or_default() += count;
+        }
+        let mut below = 0_i128;
+        let cpu_needs = needs
+            .into_iter()
+            .map(|(need, count)| {
+                below += count;
+                (need, ratio(below, pods))
+            })
+            .collect();
+        let claims = claims(state, &values);
+        Self { values, cpu_per_gpu: ratio(cpu, gpu), cpu_needs, claims }
+    }
+
+    /// Values of parts of a card of this memory.
+    pub fn values(&self, total: Mib) -> Option<&DeviceValues> {
+        self.values.get(&total)
+    }
+    /// Milli-cores per milli-GPU, in millionths.
+    pub fn cpu_per_gpu(&self) -> i64 {
+        self.cpu_per_gpu
+    }
+    /// As [`Learned::cpu_per_gpu`], a tenth less: what is surely needed.
+    pub fn sure_cpu_per_gpu(&self) -> i64 {
+        self.cpu_per_gpu / 10 * 9
+    }
+    /// The part of GPU pods that `cpu` milli-cores suffice for, in millionths.
+    pub fn served_by(&self, cpu: i64) -> i64 {
+        let below = self.cpu_needs.partition_point(|(need, _)| *need <= cpu);
+        below.checked_sub(1).map_or(0, |at| self.cpu_needs[at].1)
+    }
+    pub(super) fn claims(&self) -> &[(Vec<GroupId>, i64)] {
+        &self.claims
+    }
+
+    /// GPU that is stranded for want of CPU, in thousandths of a milli-GPU.
+    pub fn stranded(&self, cpu: i64, idle: MilliGpu) -> i64 {
+        let rate = i128::from(self.sure_cpu_per_gpu());
+        if rate == 0 {
+            return 0;
+        }
+        let fed = i128::from(cpu.max(0)) * 1000 * i128::from(ONE) / rate;
+        i64::try_from((i128::from(idle.0) * 1000 - fed).max(0)).unwrap_or(0)
+    }
+
+    /// Whether the difference is worth a second look at every node.
+    pub(super) fn differs_from(&self, old: &Self) -> bool {
+        let far = |a: i64, b: i64| (a - b).abs() > b.abs() / (ONE / MATERIAL);
+        let parts = |v: &DeviceValues, w: &DeviceValues| {
+            (0..=100).any(|cell| far(v.worth(MilliGpu(cell * 10)), w.worth(MilliGpu(cell * 10))))
+                || (1..=100).any(|cell| far(v.price(MilliGpu(cell * 10)), w.price(MilliGpu(cell * 10))))
+        };
+        let all =
+            |a: &Self, b: &Self| a.cpu_needs.iter().any(|(need, part)| (part - b.served_by(*need)).abs() > MATERIAL);
+        !self.values.keys().eq(old.values.keys())
+            || self.values.values().zip(old.values.values()).any(|(v, w)| parts(v, w))
+            || far(self.cpu_per_gpu, old.cpu_per_gpu)
+            || all(self, old)
+            || all(old, self)
+            || self.claims.len() != old.claims.len()
+            || self.claims.iter().zip(&old.claims).any(|((a, p), (b, q))| a != b || (p - q).abs() > MATERIAL)
+    }
+}
+
+fn ratio(part: i128, whole: i128) -> i64 {
+    i64::try_from(part * i128::from(ONE) / whole.max(1)).unwrap_or(i64::MAX)
+}
+
+/// Cards and kind of a shape that has a size.
+fn gpu_of(shape: &Shape) -> Option<(u32, bool)> {
+    match shape.gpu {
+        GpuShape::Cards(count) => Some((count, true)),
+        GpuShape::Share { count, .. } => Some((count, false)),
+        GpuShape::None | GpuShape::Fixed(_) => None,
+    }
+}
+
+/// The size that a shape takes of each of its cards, on cards of this memory.
+pub(crate) fn size_on(shape: &Shape, total: Mib) -> MilliGpu {
+    match shape.gpu {
+        GpuShape::Share { memory, compute, .. } => share_size(memory.on(total), compute, total),
+        _ => MilliGpu::CARD,
+    }
+}
+
+/// One linear program per memory size of the cluster's cards; equal demands are solved once.
+fn device_values(state: &State) -> BTreeMap<Mib, DeviceValues> {
+    let mut totals: Vec<Mib> = state.groups().iter().flat_map(|(_, g)| &g.cards).map(|(_, total)| *total).collect();
+    totals.sort_unstable();
+    totals.dedup();
+    let mut solved: Vec<(Vec<(MilliGpu, u128)>, DeviceValues)> = Vec::new();
+    let mut values = BTreeMap::new();
+    for total in totals {
+        let mut demand: BTreeMap<MilliGpu, u128> = BTreeMap::new();
+        for typical in state.mix().counts() {
+            let Some((cards, whole)) = gpu_of(&typical.shape) else { continue };
+            // A card of unknown memory serves whole-card requests only.
+            if whole || total > Mib(0) {
+                *demand.entry(size_on(&typical.shape, total)).or_default() +=
+                    u128::from(typical.count) * u128::from(cards);
+            }
+        }
+        let demand: Vec<_> = demand.into_iter().collect();
+        let known = solved.iter().find(|(d, _)| *d == demand).map(|(_, v)| v.clone());
+        let found = known.unwrap_or_else(|| DeviceValues::solve(&demand));
+        solved.push((demand, found.clone()));
+        values.insert(total, found);
+    }
+    values
+}
+
+/// Who can use which groups: demand by the set of groups whose empty node would take it.
+fn claims(state: &State, values: &BTreeMap<Mib, DeviceValues>) -> Vec<(Vec<GroupId>, i64)> {
+    let mut weights: BTreeMap<Vec<GroupId>, i128> = BTreeMap::new();
+    let groups = state.groups();
+    for typical in state.mix().counts() {
+        let Some((cards, _)) = gpu_of(&typical.shape) else { continue };
+        let wanted = state.models().matching(typical.shape.pattern);
+        let mut usable = Vec::new();
+        let mut price = None;
+        for (id, group) in groups.iter() {
+            let matching = || group.cards.iter().filter(|(model, _)| wanted.contains(*model));
+            if group.cpu >= typical.shape.cpu && matching().count() >= cards as usize {
+                usable.push(id);
+                let total = matching().map(|(_, total)| *total).next().unwrap_or_default();
+                price = price.or_else(|| values.get(&total).map(|v| v.price(size_on(&typical.shape, total))));
+            }
+        }
+        if let Some(price) = price {
+            let weight = i128::from(typical.count) * i128::from(cards) * i128::from(price);
+            *weights.entry(usable).or_default() += weight;
+        }
+    }
+    let mut models: Vec<_> = groups.iter().flat_map(|(_, g)| g.cards.iter().map(|(model, _)| *model)).collect();
+    models.sort_unstable();
+    models.dedup();
+    for model in &models {
+        let with = groups.iter().filter(|(_, g)| g.cards.iter().any(|(m, _)| m == model)).map(|(id, _)| id).collect();
+        *weights.entry(with).or_default() += PRIOR_CLAIMS * i128::from(ONE) / models.len() as i128;
+    }
+    let sum: i128 = weights.values().sum();
+    weights.into_iter().map(|(set, weight)| (set, ratio(weight, sum))).collect()
+}

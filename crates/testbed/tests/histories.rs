@@ -11,7 +11,6 @@ const HISTORIES: u64 = 300;
 const BLOCKS: u64 = 25;
 
 #[test]
-#[ignore = "finds faults of the engine that are known and not mended yet; run it with --ignored"]
 fn histories() {
     let count = std::env::var("HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(HISTORIES);
     let mut kinds = BTreeSet::new();

@@ -35,6 +35,9 @@ pub struct Config {
     pub foreign_tolerance: Mib,
     /// How long a report's measurements count.
     pub report_lease: Millis,
+    /// After how long a parked pod is tried again although nothing changed for it, so that its message is not
+    /// older than that. Wake-ups are exact: without it no pod waits longer.
+    pub retry_after: Option<Millis>,
     /// Steps of one poll.
     pub steps_per_poll: u32,
     /// The mix of requests, if it is known; otherwise it is learnt.
@@ -53,6 +56,7 @@ impl Config {
             profiles: vec![ProfileConfig { scheduler: SCHEDULER.into(), profile }],
             foreign_tolerance: Mib(1024),
             report_lease: Millis::from_secs(11 * 60),
+            retry_after: Some(Millis::from_secs(5 * 60)),
             steps_per_poll: 2048,
             mix: None,
         }

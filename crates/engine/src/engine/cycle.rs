@@ -6,7 +6,6 @@ use crate::contract::ConditionReason;
 use crate::engine::Engine;
 use crate::framework::{Diagnosis, Rescue, find_cards};
 use crate::model::{PodId, Timestamp};
-use crate::queue::Place;
 use crate::state::{Class, Resolution};
 
 impl Engine {
@@ -34,7 +33,7 @@ impl Engine {
             waiting.attempts = waiting.attempts.saturating_add(1);
         }
         let Some((node, candidate)) = cache.best(profile, &self.state, &class, self.decisions) else {
-            self.give_up(pod, &class);
+            self.give_up(now, pod, &class);
             self.state.end_decision();
             return true;
         };
@@ -54,7 +53,7 @@ impl Engine {
     }
 
     /// No node will do: PostFilter, then the pod says why and waits for a change.
-    fn give_up(&mut self, pod: PodId, class: &Arc<Class>) {
+    fn give_up(&mut self, now: Timestamp, pod: PodId, class: &Arc<Class>) {
         let Some(profile) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))).map(|(_, p)| p) else {
             return;
         };
@@ -75,7 +74,7 @@ impl Engine {
                 message = format!("{message} {why}").into();
             }
         }
-        self.queue.move_to(pod, Place::Unschedulable(class.id));
+        self.queue.park(pod, class.id, self.retry_after.map(|after| now + after));
         self.say(pod, ConditionReason::Unschedulable, message);
     }
 }

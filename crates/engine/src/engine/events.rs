@@ -11,12 +11,8 @@ impl Engine {
     pub(super) fn take_event(&mut self, now: Timestamp, event: Event) {
         match event {
             Event::NodeApplied(node) => self.state.apply_node(&node),
-            Event::NodeDeleted { name } => {
-                if let Some(node) = self.state.node_named(&name) {
-                    self.leases.end(node.id());
-                }
-                self.state.delete_node(&name);
-            }
+            // Its report, if there is one, stays until it is deleted itself.
+            Event::NodeDeleted { name } => self.state.delete_node(&name),
             Event::DevicesReported(report) => self.take_report(now, &report),
             Event::DeviceReportDeleted { node } => {
                 if let Some(node) = self.state.node_named(&node) {
@@ -43,8 +39,11 @@ impl Engine {
     fn take_pod(&mut self, mut pod: Pod) {
         let profile = self.profile_index(&pod.scheduler);
         if pod.assignment.is_none() && profile.is_none() {
-            // Another scheduler's pending pod is none of our business, unless it was ours before.
-            self.lose_pod(&pod.uid);
+            // Another scheduler's pending pod is none of our business, unless it was ours before. One that is known
+            // to be bound stays so: this is a version from before.
+            if self.state.pod_of(&pod.uid).and_then(|p| p.placed.as_ref()).is_none_or(|p| p.stage == Stage::Assumed) {
+                self.lose_pod(&pod.uid);
+            }
             return;
         }
         if let Some(profile) = profile

@@ -50,6 +50,7 @@ pub struct Engine {
     wake: WakeCursor,
     leases: Leases,
     report_lease: Millis,
+    retry_after: Option<Millis>,
     steps_per_poll: u32,
     /// Steps left of the present poll.
     steps: u32,
@@ -77,6 +78,7 @@ impl Engine {
             wake: WakeCursor::default(),
             leases: Leases::default(),
             report_lease: config.report_lease,
+            retry_after: config.retry_after,
             steps_per_poll: config.steps_per_poll.max(1),
             steps: 0,
             decisions: 0,
@@ -97,7 +99,7 @@ impl Engine {
         self.steps = self.steps_per_poll;
         self.expire_leases(now);
         self.end_waits(now);
-        self.queue.end_backoffs(now);
+        self.queue.end_waits(now);
         loop {
             if let Some(action) = self.outbox.pop_front() {
                 return Step::Act(action);
@@ -118,9 +120,10 @@ impl Engine {
         }
     }
 
-    /// When to poll again if nothing happens before: the end of a backoff, of a wait, or of a report's lease.
+    /// When to poll again if nothing happens before: the end of a backoff, of a wait for
+    /// permission, of a report's lease, or of the time after which parked pods look again.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        [self.queue.next_backoff(), self.bindings.next_deadline(), self.leases.next()].into_iter().flatten().min()
+        [self.queue.next_wait(), self.bindings.next_deadline(), self.leases.next()].into_iter().flatten().min()
     }
 
     /// The cluster as the engine knows it, assumed placements included.

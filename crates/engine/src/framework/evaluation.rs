@@ -126,9 +126,10 @@ impl Profile {
             Selection::All => {}
             Selection::Only(names) if names.binary_search(&node.symbol()).is_ok() => {}
             Selection::Only(_) => {
-                return rejection(pre.plugin, Verdict::unresolvable(Reason::Excluded { plugin: pre.plugin }));
+                let plugins = pre.plugins.clone();
+                return rejection("PreFilter", Verdict::unresolvable(Reason::Excluded { plugins }));
             }
-            Selection::Reject(reason) => return rejection(pre.plugin, Verdict::unresolvable(reason.clone())),
+            Selection::Reject(reason) => return rejection("PreFilter", Verdict::unresolvable(reason.clone())),
         }
         self.filters().iter().find_map(|f| rejection(f.name(), f.filter(state, class, node, facts)))
     }

@@ -110,7 +110,7 @@ impl Policy {
             Self::Clustering => profile.with_score(GpuClustering, 1),
             Self::DotProduct => profile.with_score(DotProduct, 1),
             Self::Random { seed } => profile.with_score(RandomChoice::new(seed), 1),
-            Self::SimpleFragmentation => profile.weighing_cards().with_score(SimpleFragmentation, 1),
+            Self::SimpleFragmentation => profile.with_score(SimpleFragmentation, 1),
             Self::Spread => profile
                 .with_share_mode(ShareMode::WholeCards)
                 .with_score(LeastAllocated, 1)

@@ -1,7 +1,9 @@
 //! A profile: which plugins run, in which order, and how their scores become one cost.
 
+use smallvec::SmallVec;
+
 use crate::framework::{
-    Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Reserve, Score, Selection,
+    Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Reason, Reserve, Score, Selection,
 };
 use crate::model::Cost;
 use crate::state::{Class, GroupId, State};
@@ -31,8 +33,8 @@ pub(crate) struct Scorer {
 pub struct PreFiltered {
     /// Which nodes are worth a look.
     pub selection: Selection,
-    /// Who narrowed it, last.
-    pub plugin: PluginName,
+    /// Who narrowed it.
+    pub plugins: SmallVec<[PluginName; 2]>,
 }
 
 /// Plugins by extension point, in order. Built by adding to an empty one.
@@ -161,23 +163,24 @@ impl Profile {
 
     /// Runs the PreFilter plugins: sets are intersected, the first refusal ends it.
     pub fn pre_filter(&self, state: &State, class: &Class) -> PreFiltered {
-        let mut all = PreFiltered { selection: Selection::All, plugin: "" };
+        let mut all = PreFiltered { selection: Selection::All, plugins: SmallVec::new() };
         for plugin in self.pre_filters() {
-            match (plugin.pre_filter(state, class), &mut all.selection) {
-                (Selection::All, _) => {}
-                (Selection::Only(names), Selection::Only(known)) => {
-                    known.retain(|n| names.binary_search(n).is_ok());
-                    all.plugin = plugin.name();
+            let names = match plugin.pre_filter(state, class) {
+                Selection::All => continue,
+                Selection::Only(names) => names,
+                Selection::Reject(reason) => {
+                    let plugins = SmallVec::from_iter([plugin.name()]);
+                    return PreFiltered { selection: Selection::Reject(reason), plugins };
                 }
-                (selection, known) => {
-                    let refused = matches!(selection, Selection::Reject(_));
-                    *known = selection;
-                    all.plugin = plugin.name();
-                    if refused {
-                        break;
-                    }
-                }
+            };
+            all.plugins.push(plugin.name());
+            match &mut all.selection {
+                Selection::Only(known) => known.retain(|n| names.binary_search(n).is_ok()),
+                selection => *selection = Selection::Only(names),
             }
+        }
+        if all.selection == Selection::Only(Vec::new()) {
+            all.selection = Selection::Reject(Reason::NoneLeft { plugins: all.plugins.clone() });
         }
         all
     }

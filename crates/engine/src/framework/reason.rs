@@ -94,10 +94,15 @@ pub enum Reason {
     NodeAffinity,
     /// Required node affinity by name contradicts itself.
     AffinityConflict,
-    /// A PreFilter plugin left the node out.
+    /// PreFilter plugins left the node out.
     Excluded {
         /// Which.
-        plugin: PluginName,
+        plugins: SmallVec<[PluginName; 2]>,
+    },
+    /// PreFilter plugins left no node at all.
+    NoneLeft {
+        /// Which.
+        plugins: SmallVec<[PluginName; 2]>,
     },
     /// A host port is taken.
     NodePorts {
@@ -148,7 +153,15 @@ impl Reason {
             Self::UntoleratedTaint { .. } => "node(s) had untolerated taint(s)",
             Self::NodeAffinity => "node(s) didn't match Pod's node affinity/selector",
             Self::AffinityConflict => "pod affinity terms conflict",
-            Self::Excluded { plugin } => return Cow::Owned(format!("node(s) didn't satisfy plugin(s) [{plugin}]")),
+            Self::Excluded { plugins } => {
+                return Cow::Owned(format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" ")));
+            }
+            Self::NoneLeft { plugins } => {
+                return Cow::Owned(match plugins.as_slice() {
+                    [one] => format!("node(s) didn't satisfy plugin {one}"),
+                    several => format!("node(s) didn't satisfy plugin(s) [{}] simultaneously", several.join(" ")),
+                });
+            }
             Self::NodePorts { .. } => "node(s) didn't have free ports for the requested pod ports",
             Self::TooManyPods { .. } => "Too many pods",
             Self::Insufficient { resource, .. } => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::ledger::CardPeak;
 use crate::model::{
     CardSpec, Health, Mib, MilliGpu, ModelId, Partition, Partitioning, Percent, PodId, PodUid, share_size,
 };
@@ -220,7 +221,7 @@ impl Card {
                 Some(total) => share_size(holding.memory, holding.compute, total),
                 None => MilliGpu::CARD,
             },
-            HoldKind::Seat => MilliGpu(1000 * holding.seats / self.seats().max(1)),
+            HoldKind::Seat => seat_part(holding.seats, self.seats()),
             HoldKind::Slice => {
                 let sum: MilliGpu = holding.slices.iter().map(|at| self.slice_size(*at)).sum();
                 MilliGpu(sum.0.min(1000))
@@ -248,15 +249,27 @@ impl Card {
         MilliGpu(sum.0.min(1000))
     }
 
-    /// Idle part after a share of this size would be granted.
-    pub(super) fn idle_after_share(&self, memory: Mib, compute: Percent) -> MilliGpu {
-        match self.spec.memory {
-            Some(total) => {
-                let size = share_size(memory, compute, total);
-                self.room.idle.saturating_sub(size).min(per_mille(self.room.memory.saturating_sub(memory), total))
+    /// Idle part after `peak` would be granted: what [`Card::room`] would say then.
+    pub(super) fn idle_after(&self, peak: &CardPeak) -> MilliGpu {
+        match peak.kind {
+            HoldKind::Whole => MilliGpu(0),
+            HoldKind::Share => {
+                let Some(total) = self.spec.memory else { return MilliGpu(0) };
+                let held: MilliGpu = self.holdings.iter().map(|h| self.size_of(h)).sum();
+                let size = share_size(peak.memory, peak.compute, total);
+                let left = self.room.memory.saturating_sub(peak.memory);
+                MilliGpu::CARD.saturating_sub(held + size).min(per_mille(left, total))
             }
-            None => MilliGpu(0),
+            HoldKind::Seat => seat_part(self.room.seats.saturating_sub(peak.seats), self.seats()),
+            HoldKind::Slice => self.free_slice_part(&peak.slices),
         }
+    }
+
+    /// The free slices but for these, at most a card.
+    fn free_slice_part(&self, but: &[u16]) -> MilliGpu {
+        let free = (0_u16..).zip(self.partitions()).filter(|(at, _)| !self.slice_held(*at) && !but.contains(at));
+        let sum: MilliGpu = free.map(|(at, _)| self.slice_size(at)).sum();
+        MilliGpu(sum.0.min(1000))
     }
 
     /// What breaks an invariant, if anything does. `O(holders)`.
@@ -383,14 +396,17 @@ impl Card {
     fn seat_room(&self) -> Room {
         let held: u32 = self.holdings.iter().map(|h| h.seats).sum();
         let seats = self.seats().saturating_sub(held);
-        Room { seats, idle: MilliGpu(1000 * seats / self.seats()), ..Room::default() }
+        Room { seats, idle: seat_part(seats, self.seats()), ..Room::default() }
     }
 
     fn slice_room(&self) -> Room {
-        let free = (0_u16..).zip(self.partitions()).filter(|(at, _)| !self.slice_held(*at));
-        let idle: MilliGpu = free.map(|(at, _)| self.slice_size(at)).sum();
-        Room { idle: MilliGpu(idle.0.min(1000)), ..Room::default() }
+        Room { idle: self.free_slice_part(&[]), ..Room::default() }
     }
+}
+
+/// So many of all seats, in thousandths of a card.
+fn seat_part(seats: u32, all: u32) -> MilliGpu {
+    MilliGpu((u64::from(seats) * 1000 / u64::from(all.max(1))).min(1000) as u32)
 }
 
 /// `part` of `total` in thousandths, rounded down.

@@ -39,17 +39,11 @@ impl Headroom {
         for peak in peaks {
             let card = &ledger.cards()[usize::from(peak.card)];
             let room = &mut left.cards[usize::from(peak.card)];
-            (room.idle, room.free) = match peak.kind {
-                HoldKind::Whole => (MilliGpu(0), Mib(0)),
-                HoldKind::Share => {
-                    (card.idle_after_share(peak.memory, peak.compute), room.free.saturating_sub(peak.memory))
-                }
-                HoldKind::Seat => {
-                    (room.idle.saturating_sub(MilliGpu(1000 * peak.seats / card.seats().max(1))), room.free)
-                }
-                HoldKind::Slice => {
-                    (room.idle.saturating_sub(peak.slices.iter().map(|at| card.slice_size(*at)).sum()), room.free)
-                }
+            room.idle = card.idle_after(peak);
+            room.free = match peak.kind {
+                HoldKind::Whole => Mib(0),
+                HoldKind::Share => room.free.saturating_sub(peak.memory),
+                HoldKind::Seat | HoldKind::Slice => room.free,
             };
         }
         left

@@ -77,12 +77,19 @@ impl NodeLedger {
         self.cards.iter().any(|c| c.holdings().iter().any(|h| h.pod == pod))
     }
 
-    /// Takes a new list of cards. Known ones keep their holders; a card is the same if its UUID is, or,
-    /// where one of the two UUIDs is made up, if its index is. Cards that are gone stay while held.
+    /// Whether these are the cards that are here.
+    pub(crate) fn describes(&self, specs: &[CardSpec]) -> bool {
+        let present = || self.cards.iter().filter(|c| c.present);
+        present().count() == specs.len() && present().zip(sorted(specs)).all(|(card, spec)| *card.spec == *spec)
+    }
+
+    /// Takes a new list of cards. Nobody holds anything until the records are read again. A card keeps what is
+    /// measured if it is the same: if its UUID is, or, where one of the two UUIDs is made up, if its index is.
+    /// A card that is not on the list comes back as gone when a record names it.
     pub(crate) fn set_inventory(&mut self, node: &str, specs: &[CardSpec], models: &mut Models) {
         let mut old = std::mem::take(&mut self.cards);
         let made_up = |uuid: &str, index: u32| uuid == CardSpec::made_up_uuid(node, index);
-        for spec in specs {
+        for spec in sorted(specs) {
             let by_uuid = old.iter().position(|c| *c.uuid == *spec.uuid);
             let same = by_uuid.or_else(|| {
                 old.iter().position(|c| {
@@ -93,24 +100,9 @@ impl NodeLedger {
             });
             let mut card = Card::new(Arc::new(spec.clone()), models.model(&spec.model), true);
             if let Some(at) = same {
-                let known = old.remove(at);
-                let moved = slices_after(&known, &card);
-                card.holdings = known.holdings;
-                for holding in &mut card.holdings {
-                    holding.slices = holding
-                        .slices
-                        .iter()
-                        .map(|at| moved.get(usize::from(*at)).copied().unwrap_or(u16::MAX))
-                        .collect();
-                }
-                card.measured = known.measured;
+                card.measured = old.remove(at).measured;
             }
             self.cards.push(card);
-        }
-        self.cards.sort_by(|a, b| (a.spec.index, &a.uuid).cmp(&(b.spec.index, &b.uuid)));
-        for mut gone in old.into_iter().filter(|c| !c.holdings.is_empty()) {
-            gone.present = false;
-            self.cards.push(gone);
         }
         self.refresh_all();
     }
@@ -172,15 +164,8 @@ impl NodeLedger {
             card.holdings.push(holding(pod, uid, peak));
             card.holdings.sort_by_key(|h| h.pod);
         }
-        self.sweep();
-    }
-
-    /// Takes back all that `pod` was granted here; what is measured of it stays, for it is still there.
-    pub(crate) fn take_back(&mut self, pod: PodId) {
-        for card in &mut self.cards {
-            card.holdings.retain(|h| h.pod != pod);
-        }
-        self.sweep();
+        self.order_gone();
+        self.refresh_all();
     }
 
     /// Takes back all that `pod` holds here, and what was measured of it: it is gone. Releasing twice is a
@@ -208,8 +193,14 @@ impl NodeLedger {
         self.refresh_all();
     }
 
+    /// Cards that are gone come last, by index, however they came to be known.
+    fn order_gone(&mut self) {
+        let present = self.cards.partition_point(|c| c.present);
+        self.cards[present..].sort_by(|a, b| (a.spec.index, &a.uuid).cmp(&(b.spec.index, &b.uuid)));
+    }
+
     /// Drops cards that are gone and held by nobody, and works out what is left of the rest.
-    fn sweep(&mut self) {
+    pub(crate) fn sweep(&mut self) {
         self.cards.retain(|c| c.present || !c.holdings.is_empty());
         self.refresh_all();
     }
@@ -241,13 +232,15 @@ impl NodeLedger {
 
     fn find_or_add(&mut self, node: &str, uuid: &str, index: u32, models: &mut Models) -> u16 {
         let made_up = uuid == CardSpec::made_up_uuid(node, index);
-        let found = self.cards.iter().position(|c| *c.uuid == *uuid).or_else(|| {
-            // A record from before the agent reported real UUIDs names the card by its index; and the
-            // other way round when the report is not in yet.
-            self.cards
-                .iter()
-                .position(|c| c.spec.index == index && (made_up || *c.uuid == *CardSpec::made_up_uuid(node, index)))
-        });
+        let find = |is: &dyn Fn(&Card) -> bool| self.cards.iter().position(is);
+        let found = find(&|c| c.present && *c.uuid == *uuid)
+            // A record from before the agent reported real UUIDs names the card by its index; and the other way
+            // round when the report is not in yet.
+            .or_else(|| {
+                let by_index = |c: &Card| made_up || *c.uuid == *CardSpec::made_up_uuid(node, index);
+                find(&|c| c.present && c.spec.index == index && by_index(c))
+            })
+            .or_else(|| find(&|c| *c.uuid == *uuid));
         let at = found.unwrap_or_else(|| {
             let spec = CardSpec::new(uuid, index, "unknown", None);
             let mut card = Card::new(Arc::new(spec), models.model("unknown"), false);
@@ -277,12 +270,11 @@ fn holding(pod: PodId, uid: &PodUid, peak: &CardPeak) -> Holding {
     }
 }
 
-/// Where each slice of `before` stands on `after`: slices are the same if their UUIDs are.
-fn slices_after(before: &Card, after: &Card) -> Vec<u16> {
-    let position = |uuid: &str| {
-        after.partitions().iter().position(|p| p.uuid == uuid).and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
-    };
-    before.partitions().iter().map(|p| position(&p.uuid)).collect()
+/// In the order of cards on a node.
+fn sorted(specs: &[CardSpec]) -> Vec<&CardSpec> {
+    let mut specs: Vec<&CardSpec> = specs.iter().collect();
+    specs.sort_by(|a, b| (a.index, &a.uuid).cmp(&(b.index, &b.uuid)));
+    specs
 }
 
 /// The kind of a device whose record does not say it.

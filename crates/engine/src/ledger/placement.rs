@@ -217,6 +217,11 @@ impl Search<'_> {
             if after.is_some_and(|a| rank <= a) || !self.fits(item.container, &grant) {
                 continue;
             }
+            // Whole cards and seats are not mixed for one demand.
+            let last = self.placement.containers[item.container].grants.last();
+            if !item.first && last.is_some_and(|last| last.kind != grant.kind) {
+                continue;
+            }
             let Some(budget) = self.budget.checked_sub(1) else { return false };
             self.budget = budget;
             self.placement.containers[item.container].grants.push(grant);
@@ -260,7 +265,7 @@ impl Search<'_> {
                     }
                 }
                 Demand::Slices { profile, .. } => {
-                    for slice in card.free_slices(profile) {
+                    for slice in card.free_slices(profile).filter(|at| self.wants_slice(card, *at)) {
                         push((card.room().idle.0, 0), slice_grant(at, card, slice));
                     }
                 }
@@ -268,6 +273,13 @@ impl Search<'_> {
         }
         options.sort_by_key(|(rank, _)| *rank);
         options
+    }
+
+    /// A UUID may name a card, or one slice of it.
+    fn wants_slice(&self, card: &Card, slice: u16) -> bool {
+        let wanted = &self.request.uuids;
+        let uuid = card.partitions().get(usize::from(slice)).map(|p| &p.uuid);
+        wanted.is_empty() || wanted.iter().any(|u| Some(u) == uuid || **u == **card.uuid())
     }
 
     fn position_held(&self, card: u16) -> u32 {
@@ -301,13 +313,19 @@ impl Search<'_> {
             }
             view.push((c.kind, here));
         }
-        let view: SmallVec<[_; 4]> = view.iter().map(|(k, g)| (*k, g.as_slice())).collect();
-        card_peaks(&view).iter().all(|peak| match peak.kind {
-            HoldKind::Whole => room.whole,
+        let whole = view.iter().flat_map(|(_, grants)| grants).any(|g| g.kind == HoldKind::Whole);
+        // A container that has the card whole in its turn excuses none that shares it in another.
+        for (_, grants) in &mut view {
+            grants.retain(|g| g.kind != HoldKind::Whole);
+        }
+        let parts: SmallVec<[_; 4]> = view.iter().map(|(k, g)| (*k, g.as_slice())).collect();
+        let parts_fit = card_peaks(&parts).iter().all(|peak| match peak.kind {
+            HoldKind::Whole => true,
             HoldKind::Share => room.shareable && peak.memory <= room.memory && peak.compute <= room.compute,
             HoldKind::Seat => peak.seats <= room.seats,
             HoldKind::Slice => true, // only free slices are options
-        })
+        });
+        parts_fit && (!whole || room.whole)
     }
 
     /// Whether two containers ever run at the same time.
@@ -322,6 +340,37 @@ impl Search<'_> {
         }
     }
 
+    /// What `demand` alone lacks on `cards`, if anything.
+    fn demand_shortage(&self, demand: &Demand, cards: &[&Card]) -> Option<Shortage> {
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        match demand {
+            Demand::Cards { count } => {
+                let usable = |c: &&&Card| !matches!(c.spec().partitioning, Partitioning::Mig(_));
+                let total = number(cards.iter().filter(usable).count());
+                let free = number(cards.iter().filter(|c| c.room().whole || c.room().seats > 0).count());
+                (free < *count).then_some(Shortage::Cards { asked: *count, free, total })
+            }
+            Demand::Seats { count } => {
+                let total = number(cards.iter().filter(|c| c.seats() > 0).count());
+                let free = number(cards.iter().filter(|c| c.room().seats > 0).count());
+                (free < *count).then_some(Shortage::Seats { asked: *count, free, total })
+            }
+            Demand::Slices { profile, count } => {
+                let of_profile = |c: &Card| {
+                    let all = (0_u16..)
+                        .zip(c.partitions())
+                        .filter(|(at, p)| p.profile == *profile && self.wants_slice(c, *at));
+                    all.count()
+                };
+                let free_on = |c: &Card| c.free_slices(profile).filter(|at| self.wants_slice(c, *at)).count();
+                let total = number(cards.iter().map(|c| of_profile(c)).sum());
+                let free = number(cards.iter().map(|c| free_on(c)).sum());
+                (free < *count).then(|| Shortage::Slices { profile: profile.clone(), asked: *count, free, total })
+            }
+            Demand::Share { memory, compute, count } => share_shortage(*memory, *compute, *count, cards),
+        }
+    }
+
     /// Why there is no placement: the first demand that cannot be met alone, or that they cannot together.
     fn shortage(&self) -> Shortage {
         if self.cards.iter().all(|c| !c.present()) {
@@ -333,7 +382,7 @@ impl Search<'_> {
             return Shortage::NoMatch;
         }
         let demands = self.request.containers.iter().flat_map(|c| &c.demands);
-        demands.filter_map(|d| demand_shortage(d, &matching)).next().unwrap_or(Shortage::Combination)
+        demands.filter_map(|d| self.demand_shortage(d, &matching)).next().unwrap_or(Shortage::Combination)
     }
 }
 
@@ -377,30 +426,6 @@ fn slice_grant(at: u16, card: &Card, slice: u16) -> CardGrant {
     let nominal = card.partitions().get(usize::from(slice)).and_then(|p| crate::model::Partition::nominal(&p.profile));
     let memory = nominal.map_or(Mib(0), |(_, gb)| Mib(gb * 1024));
     CardGrant { card: at, kind: HoldKind::Slice, memory, compute: Percent(size / 10), slice: Some(slice) }
-}
-
-/// What `demand` alone lacks on `cards`, if anything.
-fn demand_shortage(demand: &Demand, cards: &[&Card]) -> Option<Shortage> {
-    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    match demand {
-        Demand::Cards { count } => {
-            let usable = |c: &&&Card| !matches!(c.spec().partitioning, Partitioning::Mig(_));
-            let total = number(cards.iter().filter(usable).count());
-            let free = number(cards.iter().filter(|c| c.room().whole || c.room().seats > 0).count());
-            (free < *count).then_some(Shortage::Cards { asked: *count, free, total })
-        }
-        Demand::Seats { count } => {
-            let total = number(cards.iter().filter(|c| c.seats() > 0).count());
-            let free = number(cards.iter().filter(|c| c.room().seats > 0).count());
-            (free < *count).then_some(Shortage::Seats { asked: *count, free, total })
-        }
-        Demand::Slices { profile, count } => {
-            let total = number(cards.iter().flat_map(|c| c.partitions()).filter(|p| p.profile == *profile).count());
-            let free = number(cards.iter().map(|c| c.free_slices(profile).count()).sum());
-            (free < *count).then(|| Shortage::Slices { profile: profile.clone(), asked: *count, free, total })
-        }
-        Demand::Share { memory, compute, count } => share_shortage(*memory, *compute, *count, cards),
-    }
 }
 
 fn share_shortage(memory: ShareMemory, compute: Percent, count: u32, cards: &[&Card]) -> Option<Shortage> {

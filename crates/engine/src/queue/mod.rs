@@ -51,6 +51,8 @@ pub(crate) struct Waiting {
     errors: u32,
     /// The class that it was woken for. If it goes away untried, the next one of that class has its turn.
     woken_for: Option<ClassId>,
+    /// When it is tried again even if nothing changes for it.
+    retry: Option<Timestamp>,
     /// The text that was last written onto it.
     pub message: Option<Arc<str>>,
 }
@@ -62,6 +64,8 @@ pub(crate) struct Queue {
     active: BTreeSet<Key>,
     backoff: BTreeSet<(Timestamp, Key)>,
     unschedulable: BTreeMap<ClassId, BTreeSet<Key>>,
+    /// When parked pods are tried again although nothing changed for them: what they say grows old.
+    retries: BTreeSet<(Timestamp, Key)>,
     arrivals: u64,
 }
 
@@ -91,6 +95,7 @@ impl Queue {
             attempts: 0,
             errors: 0,
             woken_for: None,
+            retry: None,
             message: None,
         });
         waiting.key.priority = Reverse(priority);
@@ -133,8 +138,23 @@ impl Queue {
         self.pods.remove(&pod);
     }
 
-    /// Makes pods ready whose backoff is over; returns whether any was.
-    pub fn end_backoffs(&mut self, now: Timestamp) {
+    /// Parks a known pod until something changes for its class, or until `retry`.
+    pub fn park(&mut self, pod: PodId, class: ClassId, retry: Option<Timestamp>) {
+        self.move_to(pod, Place::Unschedulable(class));
+        if let (Some(until), Some(waiting)) = (retry, self.pods.get_mut(&pod)) {
+            waiting.retry = Some(until);
+            self.retries.insert((until, waiting.key));
+        }
+    }
+
+    /// Makes pods ready that have been parked for long, or whose backoff is over.
+    pub fn end_waits(&mut self, now: Timestamp) {
+        while let Some((until, key)) = self.retries.first().copied() {
+            if until > now {
+                break;
+            }
+            self.move_to(key.pod, Place::Active);
+        }
         while let Some((until, key)) = self.backoff.first().copied() {
             if until > now {
                 break;
@@ -143,9 +163,10 @@ impl Queue {
         }
     }
 
-    /// When the next backoff ends.
-    pub fn next_backoff(&self) -> Option<Timestamp> {
-        self.backoff.first().map(|(until, _)| *until)
+    /// When the next backoff or parking ends.
+    pub fn next_wait(&self) -> Option<Timestamp> {
+        let first = |waits: &BTreeSet<(Timestamp, Key)>| waits.first().map(|(until, _)| *until);
+        [first(&self.backoff), first(&self.retries)].into_iter().flatten().min()
     }
 
     /// The pod to try next.
@@ -188,7 +209,10 @@ impl Queue {
     }
 
     fn unlink(&mut self, pod: PodId) {
-        let Some(waiting) = self.pods.get(&pod) else { return };
+        let Some(waiting) = self.pods.get_mut(&pod) else { return };
+        if let Some(until) = waiting.retry.take() {
+            self.retries.remove(&(until, waiting.key));
+        }
         match waiting.place {
             Place::Active => {
                 self.active.remove(&waiting.key);
@@ -238,12 +262,12 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..6 {
             queue.back_off(pod(0), Timestamp(0));
-            waits.push(queue.next_backoff().map_or(0, |t| t.0));
+            waits.push(queue.next_wait().map_or(0, |t| t.0));
         }
         assert_eq!(waits, [1000, 2000, 4000, 8000, 10_000, 10_000]);
-        queue.end_backoffs(Timestamp(9_999));
+        queue.end_waits(Timestamp(9_999));
         assert_eq!(queue.head(), None);
-        queue.end_backoffs(Timestamp(10_000));
+        queue.end_waits(Timestamp(10_000));
         assert_eq!(queue.head(), Some(pod(0)));
     }
 

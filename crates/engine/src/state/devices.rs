@@ -1,77 +1,121 @@
-//! Devices of pods that were bound without a record: guessed, and guessed again when facts contradict.
+//! Which devices pods hold by the facts: by their records, and where there is none, by a guess.
 
 use std::sync::Arc;
 
 use crate::contract::Notice;
 use crate::ledger::{Card, CardChoice, CardGrant, Closed, HoldKind, Placement, place};
-use crate::model::{Allocation, Demand, GpuRequest, NodeId, Percent, PodId};
-use crate::state::{Change, State};
+use crate::model::{Allocation, CardSpec, Demand, GpuRequest, NodeId, Percent, PodId, PodUid};
+use crate::state::{NodeState, State};
 
 impl State {
+    /// Takes a new list of cards and reads all records of the node against it again: a UUID may have moved to
+    /// another index, or got a card of its own. `O(cards * holders)`, nothing where the list is the old one.
+    pub(super) fn take_inventory(&mut self, node: &mut NodeState, cards: &[CardSpec]) {
+        if node.ledger().describes(cards) {
+            return;
+        }
+        node.set_inventory(cards, &mut self.models);
+        for pod in node.pods().to_vec() {
+            self.hold(node, pod);
+        }
+        node.ledger_mut().sweep();
+    }
+
+    /// Writes down what a placed pod holds by its record (or by its last guess).
+    pub(super) fn hold(&mut self, node: &mut NodeState, pod: PodId) {
+        let entry = self.pods.at(pod.index());
+        let Some(placed) = &entry.placed else { return };
+        if placed.allocation.containers.is_empty() {
+            return;
+        }
+        let kind_of = |name: &str| entry.containers.iter().find(|(n, _)| **n == *name).map(|(_, kind)| *kind);
+        let name = node.name().clone();
+        let peaks = node.ledger_mut().resolve(&name, &placed.allocation, kind_of, &mut self.models);
+        node.ledger_mut().observe(pod, &entry.uid, &peaks);
+    }
+
     /// Gives every pod on the node that has no record a guess that fits what is known: the cards that the
     /// agent saw it on, else the first that fit, else (facts are facts) the emptiest. A guess yields to a
-    /// record, whichever came first, so the order of events does not matter. `O(guessed pods)`, and only
-    /// where a guess is missing or disturbed.
-    pub(super) fn settle_devices(&mut self, node: NodeId) {
-        let Some(state) = self.nodes.get(node.index()) else { return };
-        let mut guessed: Vec<PodId> = state
-            .pods()
-            .iter()
-            .copied()
-            .filter(|p| self.pod(*p).and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.guessed))
-            .collect();
-        let cards = state.ledger().cards();
+    /// record and to what the agent sees, whichever came first. Returns the new guesses. `O(guessed pods)`, and
+    /// only where a guess is missing, disturbed or contradicted.
+    pub(super) fn settle(&self, node: &mut NodeState) -> Vec<(PodId, Allocation)> {
+        let is_guess = |p: &PodId| self.pod(*p).and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.guessed);
+        let mut guessed: Vec<PodId> = node.pods().iter().copied().filter(is_guess).collect();
+        if guessed.is_empty() || !self.needs_settling(node, &guessed) {
+            return Vec::new();
+        }
+        guessed.sort_by_key(|p| self.pod(*p).map(|p| (p.created_at, p.uid.clone())));
+        for pod in &guessed {
+            // What is measured of it must not keep it from its own card.
+            let uid = self.pods.at(pod.index()).uid.clone();
+            node.ledger_mut().release(*pod, &uid);
+        }
+        // Those that the agent saw go first: where they are is known.
+        let (seen, unseen): (Vec<PodId>, Vec<PodId>) = guessed.into_iter().partition(|p| self.is_seen(node, *p));
+        seen.into_iter().chain(unseen).map(|pod| (pod, self.guess(node, pod))).collect()
+    }
+
+    fn needs_settling(&self, node: &NodeState, guessed: &[PodId]) -> bool {
+        let cards = node.ledger().cards();
         let disturbed = cards.iter().any(|c| {
             let trouble = matches!(c.room().closed, Some(Closed::Overcommitted(_)));
             trouble && c.holdings().iter().any(|h| guessed.contains(&h.pod))
         });
-        let missing = guessed.iter().any(|p| !state.ledger().holds(*p)) && cards.iter().any(|c| c.present());
-        if !disturbed && !missing {
-            return;
-        }
-        guessed.sort_by_key(|p| self.pod(*p).map(|p| (p.created_at, p.uid.clone())));
-        for pod in &guessed {
-            self.change_node(node, Change::Relaxes, |n| n.ledger_mut().take_back(*pod));
-        }
-        for pod in guessed {
-            self.guess(pod, node);
-        }
+        let missing = guessed.iter().any(|p| !node.ledger().holds(*p)) && cards.iter().any(Card::present);
+        let contradicted = guessed.iter().any(|pod| {
+            let uid = &self.pods.at(pod.index()).uid;
+            let holds = |c: &&Card| c.holdings().iter().any(|h| h.pod == *pod);
+            // Processes may not have started everywhere, so cards that it is not seen on prove nothing.
+            cards.iter().any(|c| sees(node, c, uid)) && cards.iter().filter(|c| sees(node, c, uid)).any(|c| !holds(&c))
+        });
+        disturbed || missing || contradicted
     }
 
-    fn guess(&mut self, pod: PodId, node: NodeId) {
-        let entry = self.pods.at(pod.index());
-        let (uid, name) = (entry.uid.clone(), entry.name.clone());
-        let class = self.class(entry.class).clone();
-        let request = &class.spec.gpu;
-        let state = self.nodes.at(node.index());
-        let seen = |card: &Card| {
-            state.report().is_some_and(|r| {
-                let device = r.devices.iter().find(|d| *d.card.uuid == **card.uuid());
-                device.is_some_and(|d| d.holders.iter().any(|h| h.pod == uid))
-            })
-        };
-        let wanted = self.models.matching(class.spec.pattern);
-        let matching = |card: &Card| wanted.contains(card.model()) && pinned(request, card);
-        let ledger = state.ledger();
-        let first_fit = || {
-            place(request, ledger, seen, CardChoice::SmallestRemainder)
-                .or_else(|_| place(request, ledger, matching, CardChoice::SmallestRemainder))
-                .or_else(|_| place(request, ledger, |_| true, CardChoice::SmallestRemainder))
-        };
-        let placement = first_fit().unwrap_or_else(|_| forced(request, ledger.cards()));
-        let peaks = placement.peaks(request);
-        let allocation = super::record(&placement, request, ledger);
-        let uuids: Vec<Arc<str>> = uuids(&allocation);
-        let node_name = state.name().clone();
-        self.change_node(node, Change::Takes, |n| n.ledger_mut().observe(pod, &uid, &peaks));
-        if let Some(placed) = &mut self.pods.at_mut(pod.index()).placed {
-            if placed.allocation == allocation {
-                return;
-            }
-            placed.allocation = allocation;
-        }
-        self.notices.push(Notice::DevicesAssumed { pod: name, node: node_name, uuids });
+    fn is_seen(&self, node: &NodeState, pod: PodId) -> bool {
+        let uid = &self.pods.at(pod.index()).uid;
+        node.ledger().cards().iter().any(|c| sees(node, c, uid))
     }
+
+    fn guess(&self, node: &mut NodeState, pod: PodId) -> Allocation {
+        let entry = self.pods.at(pod.index());
+        let class = self.class(entry.class);
+        let request = &class.spec.gpu;
+        let wanted = self.models.matching(class.spec.pattern);
+        let seen = |card: &Card| sees(node, card, &entry.uid);
+        let matching = |card: &Card| wanted.contains(card.model()) && pinned(request, card);
+        let ledger = node.ledger();
+        let fits = |eligible: &dyn Fn(&Card) -> bool| place(request, ledger, eligible, CardChoice::SmallestRemainder);
+        let placement = if self.is_seen(node, pod) {
+            fits(&seen).unwrap_or_else(|_| forced(request, ledger.cards(), seen))
+        } else {
+            let somewhere = fits(&matching).or_else(|_| fits(&|_| true));
+            somewhere.unwrap_or_else(|_| forced(request, ledger.cards(), |_| false))
+        };
+        let allocation = super::record(&placement, request, ledger);
+        let peaks = placement.peaks(request);
+        node.ledger_mut().observe(pod, &entry.uid, &peaks);
+        node.measure_pod(&entry.uid);
+        allocation
+    }
+
+    /// Keeps a new guess, and says so.
+    pub(super) fn take_guess(&mut self, pod: PodId, node: NodeId, allocation: Allocation) {
+        let entry = self.pods.at_mut(pod.index());
+        let name = entry.name.clone();
+        let Some(placed) = entry.placed.as_mut().filter(|p| p.allocation != allocation) else { return };
+        let uuids = uuids(&allocation);
+        placed.allocation = allocation;
+        let node = self.nodes.at(node.index()).name().clone();
+        self.notices.push(Notice::DevicesAssumed { pod: name, node, uuids });
+    }
+}
+
+/// Whether the agent saw processes of the pod on the card.
+fn sees(node: &NodeState, card: &Card, uid: &PodUid) -> bool {
+    node.report().is_some_and(|r| {
+        let device = r.devices.iter().find(|d| *d.card.uuid == **card.uuid());
+        device.is_some_and(|d| d.holders.iter().any(|h| h.pod == *uid))
+    })
 }
 
 /// Whether the request's UUIDs let the card through.
@@ -85,10 +129,14 @@ fn uuids(allocation: &Allocation) -> Vec<Arc<str>> {
     devices.map(|d| d.mig.as_deref().unwrap_or(&d.uuid).into()).collect()
 }
 
-/// What somebody bound although it does not fit is somewhere all the same: on the emptiest cards.
-fn forced(request: &GpuRequest, cards: &[Card]) -> Placement {
+/// What somebody bound although it does not fit is somewhere all the same: on the cards it was seen on, then
+/// on the emptiest.
+fn forced(request: &GpuRequest, cards: &[Card], seen: impl Fn(&Card) -> bool) -> Placement {
     let mut order: Vec<u16> = (0_u16..).zip(cards).filter(|(_, c)| c.present()).map(|(at, _)| at).collect();
-    order.sort_by_key(|at| (cards[usize::from(*at)].holdings().len(), *at));
+    order.sort_by_key(|at| {
+        let card = &cards[usize::from(*at)];
+        (!seen(card), card.holdings().len(), *at)
+    });
     let mut placement = Placement::default();
     for container in &request.containers {
         let mut placed = crate::ledger::ContainerPlacement::default();

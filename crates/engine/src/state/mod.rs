@@ -241,65 +241,54 @@ impl State {
     pub(crate) fn apply_node(&mut self, node: &Node) {
         let id = self.node_slot(&node.name);
         let facts = NodeFacts::compile(node, &mut self.symbols);
-        let inventory = facts.cards().to_vec();
-        let report = self.nodes.at(id.index()).report().cloned();
-        self.update_node(id, |n, models| {
-            n.set_facts(Some(Arc::new(facts)));
-            n.set_inventory(merged(&inventory, report.as_deref()), models);
-        });
-        self.settle_devices(id);
-        self.measure(id);
+        let mut updated = self.nodes.at(id.index()).clone();
+        let cards = merged(facts.cards(), updated.report().map(|r| &**r));
+        updated.set_facts(Some(Arc::new(facts)));
+        self.take_inventory(&mut updated, &cards);
+        self.commit(id, Change::Relaxes, updated);
     }
 
-    /// A node is gone; it stays as a ghost while pods are on it.
+    /// A node is gone; it stays as a ghost while pods are on it or a report tells of it.
     pub(crate) fn delete_node(&mut self, name: &str) {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
-        self.change_node(id, Change::Takes, |n| {
-            n.set_facts(None);
-            n.stop_measuring();
-            n.set_report(None);
-        });
-        self.bury(id);
+        self.change_node(id, Change::Takes, |n| n.set_facts(None));
         self.measure(id);
+        self.bury(id);
     }
 
     /// An agent's report. `fresh` is false for one that is older than its lease: its cards count, its
     /// measurements do not.
     pub(crate) fn apply_report(&mut self, report: &DeviceReport, fresh: bool) -> NodeId {
         let id = self.node_slot(&report.node);
-        let resident =
-            |uid: &PodUid| self.pod_of(uid).and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.node == id);
-        let residents: Vec<PodUid> =
-            report.devices.iter().flat_map(|d| &d.holders).map(|h| h.pod.clone()).filter(resident).collect();
-        let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
-        self.update_node(id, |n, models| {
-            n.set_inventory(merged(&known, Some(report)), models);
-            n.set_report(Some(Arc::new(report.clone())));
-            if fresh {
-                n.measure(|uid| residents.contains(uid));
-            } else {
-                n.stop_measuring();
-            }
-        });
-        self.settle_devices(id);
-        self.measure(id);
+        let mut updated = self.nodes.at(id.index()).clone();
+        let cards = merged(updated.facts().map_or(&[], NodeFacts::cards), Some(report));
+        updated.set_report(Some(Arc::new(report.clone())));
+        self.take_inventory(&mut updated, &cards);
+        if fresh {
+            updated.measure(|uid| self.is_on(uid, id));
+        } else {
+            updated.stop_measuring();
+        }
+        self.commit(id, Change::Relaxes, updated);
         id
     }
 
     /// A node's report is gone, or (with `keep_cards`) only too old for its measurements.
     pub(crate) fn drop_report(&mut self, name: &str, keep_cards: bool) {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
-        let known = self.nodes.at(id.index()).facts().map(|f| f.cards().to_vec()).unwrap_or_default();
-        self.update_node(id, |n, models| {
-            n.stop_measuring();
-            if !keep_cards {
-                n.set_report(None);
-                n.set_inventory(known, models);
-            }
-        });
+        let mut updated = self.nodes.at(id.index()).clone();
+        updated.stop_measuring();
+        if !keep_cards {
+            let cards = updated.facts().map_or(&[][..], NodeFacts::cards).to_vec();
+            updated.set_report(None);
+            self.take_inventory(&mut updated, &cards);
+        }
+        self.commit(id, Change::Relaxes, updated);
         self.bury(id);
-        self.settle_devices(id);
-        self.measure(id);
+    }
+
+    fn is_on(&self, uid: &PodUid, node: NodeId) -> bool {
+        self.pod_of(uid).and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.node == node)
     }
 
     /// The slot of a node, a ghost's if nobody has described it yet.
@@ -355,19 +344,21 @@ impl State {
         }
     }
 
-    /// As [`State::change_node`] for facts that may say nothing new: then nothing is numbered, and nobody
-    /// looks at the node again.
-    fn update_node(&mut self, id: NodeId, f: impl FnOnce(&mut NodeState, &mut Models)) {
-        let mut models = std::mem::take(&mut self.models);
-        let mut updated = self.nodes.at(id.index()).clone();
-        f(&mut updated, &mut models);
-        self.models = models;
+    /// Puts an updated node in its place, its guessed devices settled. If it says nothing new, nothing is
+    /// numbered and nobody looks at the node again.
+    fn commit(&mut self, id: NodeId, change: Change, mut updated: NodeState) {
+        let guesses = self.settle(&mut updated);
+        // A guess that moves leaves the card that it was on.
+        let change = if guesses.is_empty() { change } else { Change::Relaxes };
         let known = self.nodes.at(id.index());
         if known.generation() > 0 && updated.is_same_to_pods(known) {
-            let report = updated.report().cloned();
-            self.nodes.at_mut(id.index()).set_report(report);
+            self.nodes.at_mut(id.index()).set_report(updated.report().cloned());
         } else {
-            self.change_node(id, Change::Relaxes, |n| *n = updated);
+            self.change_node(id, change, |n| *n = updated);
+        }
+        self.measure(id);
+        for (pod, allocation) in guesses {
+            self.take_guess(pod, id, allocation);
         }
     }
 
@@ -484,24 +475,16 @@ impl State {
         self.unplace(id);
         self.remember_pod(id);
         let node_id = self.node_slot(node);
-        let entry = self.pods.at(id.index());
-        let class = self.classes.get(entry.class).clone();
-        let (uid, charge, containers) = (entry.uid.clone(), entry.charge.clone(), entry.containers.clone());
-        let kind_of = |name: &str| containers.iter().find(|(n, _)| **n == *name).map(|(_, kind)| *kind);
-        let mut models = std::mem::take(&mut self.models);
-        self.change_node(node_id, Change::Takes, |n| {
-            n.add_pod(id, &charge);
-            if let Some(record) = record {
-                let peaks = n.ledger_mut().resolve(node, record, kind_of, &mut models);
-                n.ledger_mut().observe(id, &uid, &peaks);
-            }
-            n.measure_pod(&uid);
-        });
-        self.models = models;
-        let guessed = record.is_none() && !class.spec.gpu.is_none();
+        let entry = self.pods.at_mut(id.index());
+        let (uid, charge) = (entry.uid.clone(), entry.charge.clone());
+        let guessed = record.is_none() && !self.classes.get(entry.class).spec.gpu.is_none();
         let allocation = record.cloned().unwrap_or_default();
-        self.pods.at_mut(id.index()).placed = Some(Placed { node: node_id, allocation, stage: Stage::Bound, guessed });
-        self.settle_devices(node_id);
+        entry.placed = Some(Placed { node: node_id, allocation, stage: Stage::Bound, guessed });
+        let mut updated = self.nodes.at(node_id.index()).clone();
+        updated.add_pod(id, &charge);
+        self.hold(&mut updated, id);
+        updated.measure_pod(&uid);
+        self.commit(node_id, Change::Takes, updated);
     }
 
     /// Takes a pod off its node; what it held is free. A pod that is nowhere stays so.
@@ -512,12 +495,17 @@ impl State {
         let entry = self.pods.at_mut(id.index());
         let placed = entry.placed.take()?;
         let (uid, charge) = (entry.uid.clone(), entry.charge.clone());
-        self.change_node(placed.node, Change::Relaxes, |n| {
-            n.remove_pod(id, &charge);
-            n.ledger_mut().release(id, &uid);
-        });
         if self.transactions.is_empty() {
+            let mut updated = self.nodes.at(placed.node.index()).clone();
+            updated.remove_pod(id, &charge);
+            updated.ledger_mut().release(id, &uid);
+            self.commit(placed.node, Change::Relaxes, updated);
             self.bury(placed.node);
+        } else {
+            self.change_node(placed.node, Change::Relaxes, |n| {
+                n.remove_pod(id, &charge);
+                n.ledger_mut().release(id, &uid);
+            });
         }
         Some(placed)
     }
@@ -544,7 +532,9 @@ fn record(placement: &Placement, request: &crate::model::GpuRequest, ledger: &No
     use crate::ledger::HoldKind;
     use crate::model::GrantKind;
     let containers = request.containers.iter().zip(&placement.containers).map(|(container, placed)| {
-        let kind = placed.grants.first().map(|g| match g.kind {
+        // One kind names all devices of a container; where they differ, each is read by its card.
+        let first = placed.grants.first().filter(|first| placed.grants.iter().all(|g| g.kind == first.kind));
+        let kind = first.map(|g| match g.kind {
             HoldKind::Whole => GrantKind::Whole,
             HoldKind::Share => GrantKind::Share,
             HoldKind::Seat => GrantKind::Seat,

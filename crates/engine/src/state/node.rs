@@ -200,7 +200,12 @@ impl NodeState {
     }
     /// Whether pods cannot tell it from `other`: all but the report's own text is the same.
     pub(super) fn is_same_to_pods(&self, other: &Self) -> bool {
-        self.facts == other.facts && self.ledger == other.ledger
+        self.facts == other.facts
+            && self.ledger == other.ledger
+            && self.pods == other.pods
+            && self.requested == other.requested
+            && self.ports == other.ports
+            && self.measuring == other.measuring
     }
     pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
         &mut self.ledger
@@ -211,9 +216,9 @@ impl NodeState {
     pub(super) fn set_report(&mut self, report: Option<Arc<DeviceReport>>) {
         self.report = report;
     }
-    pub(super) fn set_inventory(&mut self, cards: Vec<CardSpec>, models: &mut Models) {
+    pub(super) fn set_inventory(&mut self, cards: &[CardSpec], models: &mut Models) {
         let name = self.name.clone();
-        self.ledger.set_inventory(&name, &cards, models);
+        self.ledger.set_inventory(&name, cards, models);
     }
     /// Starts to count the report's measurements of pods that are `resident`.
     pub(super) fn measure(&mut self, resident: impl Fn(&PodUid) -> bool) {
@@ -290,9 +295,9 @@ impl NodeState {
             memory: memory.saturating_sub(self.requested.memory),
             cards: self.ledger.rooms(),
         };
-        let trouble: Vec<(Arc<str>, Overcommit)> = self
-            .ledger
-            .cards()
+        // A node that is gone, or not yet described, is nobody's trouble.
+        let cards = self.facts.as_ref().map_or(&[][..], |_| self.ledger.cards());
+        let trouble: Vec<(Arc<str>, Overcommit)> = cards
             .iter()
             .filter_map(|c| match &c.room().closed {
                 Some(Closed::Overcommitted(why)) => Some((c.uuid().clone(), why.clone())),

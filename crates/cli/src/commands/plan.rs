@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_timestamp)]
     now: Option<Timestamp>,
     /// Policy to place by
-    #[arg(long, default_value = "fgd")]
+    #[arg(long, default_value = "shadow-price")]
     policy: Policy,
     /// The name that pods call this scheduler by in spec.schedulerName
     #[arg(long, value_name = "NAME", default_value = "gpu-scheduler")]

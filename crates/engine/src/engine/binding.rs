@@ -53,6 +53,11 @@ impl Bindings {
         }
     }
 
+    /// Whether the pod's bind is not out yet.
+    pub fn is_early(&self, pod: PodId) -> bool {
+        matches!(self.stages.get(&pod), Some(Stage::Waiting | Stage::Preparing(_)))
+    }
+
     /// When the first wait ends. `O(held pods)`.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.waiting.values().min().copied()

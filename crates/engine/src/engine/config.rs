@@ -38,6 +38,9 @@ pub struct Config {
     /// After how long a parked pod is tried again although nothing changed for it, so that its message is not
     /// older than that. Wake-ups are exact: without it no pod waits longer.
     pub retry_after: Option<Millis>,
+    /// Whether evaluations are kept by class until a node changes. Off, every decision looks at every node: the
+    /// same decisions, for comparison.
+    pub reuse_evaluations: bool,
     /// Steps of one poll.
     pub steps_per_poll: u32,
     /// The mix of requests, if it is known; otherwise it is learnt.
@@ -57,6 +60,7 @@ impl Config {
             foreign_tolerance: Mib(1024),
             report_lease: Millis::from_secs(11 * 60),
             retry_after: Some(Millis::from_secs(5 * 60)),
+            reuse_evaluations: true,
             steps_per_poll: 2048,
             mix: None,
         }
@@ -65,6 +69,6 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self::with_policy(Policy::Fgd)
+        Self::with_policy(Policy::ShadowPrice)
     }
 }

@@ -23,11 +23,16 @@ impl Engine {
             self.queue.remove(pod);
             return true;
         };
+        if !self.reuse_evaluations && self.evaluated_for != Some(pod) {
+            self.caches.clear();
+            self.evaluated_for = Some(pod);
+        }
         let cache = self.caches.of(profile, &self.state, &class);
         if !cache.refresh(profile, &self.state, &class, &mut self.steps) {
             return false;
         }
         self.decisions += 1;
+        self.evaluated_for = None;
         self.steps = self.steps.saturating_sub(1);
         if let Some(waiting) = self.queue.get_mut(pod) {
             waiting.attempts = waiting.attempts.saturating_add(1);

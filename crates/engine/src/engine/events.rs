@@ -1,6 +1,6 @@
 //! Facts, one by one.
 
-use crate::contract::{Event, Notice};
+use crate::contract::{ConditionReason, Event, Notice};
 use crate::engine::Engine;
 use crate::framework::ShareMode;
 use crate::model::{Assignment, Demand, DeviceReport, Pod, PodId, PodUid, Timestamp};
@@ -12,7 +12,10 @@ impl Engine {
         match event {
             Event::NodeApplied(node) => self.state.apply_node(&node),
             // Its report, if there is one, stays until it is deleted itself.
-            Event::NodeDeleted { name } => self.state.delete_node(&name),
+            Event::NodeDeleted { name } => {
+                self.abandon_node(now, &name);
+                self.state.delete_node(&name);
+            }
             Event::DevicesReported(report) => self.take_report(now, &report),
             Event::DeviceReportDeleted { node } => {
                 if let Some(node) = self.state.node_named(&node) {
@@ -23,6 +26,14 @@ impl Engine {
             Event::PodApplied(pod) => self.take_pod(*pod),
             Event::PodDeleted { uid } => self.lose_pod(&uid),
             Event::ActionFinished { ticket, outcome } => self.finish_action(now, ticket, outcome),
+        }
+    }
+
+    /// Placements on a node that is gone are given up, where nothing irrevocable is out yet.
+    fn abandon_node(&mut self, now: Timestamp, name: &str) {
+        let pods = self.state.node_named(name).map(|n| n.pods().to_vec()).unwrap_or_default();
+        for pod in pods.into_iter().filter(|p| self.bindings.is_early(*p)) {
+            self.fail(now, pod, ConditionReason::SchedulerError, format!("node {name} was deleted"));
         }
     }
 

@@ -51,6 +51,9 @@ pub struct Engine {
     leases: Leases,
     report_lease: Millis,
     retry_after: Option<Millis>,
+    reuse_evaluations: bool,
+    /// Without reuse: the pod that the present evaluations are for. A search may take several polls.
+    evaluated_for: Option<PodId>,
     steps_per_poll: u32,
     /// Steps left of the present poll.
     steps: u32,
@@ -79,6 +82,8 @@ impl Engine {
             leases: Leases::default(),
             report_lease: config.report_lease,
             retry_after: config.retry_after,
+            reuse_evaluations: config.reuse_evaluations,
+            evaluated_for: None,
             steps_per_poll: config.steps_per_poll.max(1),
             steps: 0,
             decisions: 0,
@@ -129,6 +134,11 @@ impl Engine {
     /// The cluster as the engine knows it, assumed placements included.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Turns [`Config::reuse_evaluations`] on or off.
+    pub fn set_reuse_evaluations(&mut self, reuse: bool) {
+        self.reuse_evaluations = reuse;
     }
 
     /// How many pods were tried so far.

@@ -178,6 +178,11 @@ impl ClassCaches {
         cache
     }
 
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.caches.clear();
+    }
+
     /// Forgets classes that died, before their ids are used again.
     pub fn forget(&mut self, dead: &[ClassId]) {
         for class in dead {

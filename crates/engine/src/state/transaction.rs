@@ -71,7 +71,12 @@ impl State {
         match resolution {
             Resolution::Commit(value) => {
                 if self.transactions.is_empty() {
-                    self.log.clear();
+                    // What was kept back while it could still be undone: ghosts whose last pod went.
+                    for undo in std::mem::take(&mut self.log) {
+                        if let Undo::Node(node) = undo {
+                            self.bury(node.id());
+                        }
+                    }
                 }
                 value
             }
@@ -131,4 +136,20 @@ fn mark(marks: &mut Vec<u64>, at: usize, transaction: u64) -> bool {
         marks.resize(at + 1, 0);
     }
     std::mem::replace(&mut marks[at], transaction) != transaction
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Mib, Pod};
+
+    /// Outside of a transaction a ghost goes with its last pod; in one that is kept it must go too.
+    #[test]
+    fn a_kept_removal_buries_the_ghost() {
+        let mut state = State::new(Mib(1024));
+        let id = state.apply_pod(&Pod::new("a", "default", "a"), None);
+        state.observe(id, "ghost", None);
+        state.transaction(|tx| Resolution::Commit(tx.remove(id)));
+        assert!(state.log.is_empty() && state.transactions.is_empty());
+        assert!(state.node_named("ghost").is_none(), "nobody is on it, and nobody describes it");
+    }
 }

@@ -158,7 +158,7 @@ impl Bed {
 /// Nodes of two makes, as a grown cluster has them.
 fn node(n: usize) -> Node {
     let name = format!("node-{n:06}");
-    let (model, memory, cpu) = if n % 4 == 0 { ("V100M32", 32_768, 96) } else { ("G2", 40_960, 128) };
+    let (model, memory, cpu) = if n.is_multiple_of(4) { ("V100M32", 32_768, 96) } else { ("G2", 40_960, 128) };
     let mut node = Node { name: name.clone(), ..Node::default() };
     node.allocatable = [
         ("cpu", Quantity::units(cpu)),

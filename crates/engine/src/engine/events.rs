@@ -32,8 +32,10 @@ impl Engine {
     /// Placements on a node that is gone are given up, where nothing irrevocable is out yet.
     fn abandon_node(&mut self, now: Timestamp, name: &str) {
         let pods = self.state.node_named(name).map(|n| n.pods().to_vec()).unwrap_or_default();
-        for pod in pods.into_iter().filter(|p| self.bindings.is_early(*p)) {
-            self.fail(now, pod, ConditionReason::SchedulerError, format!("node {name} was deleted"));
+        for pod in pods {
+            if self.bindings.is_early(pod) {
+                self.fail(now, pod, ConditionReason::SchedulerError, format!("node {name} was deleted"));
+            }
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct ClassCache {
     /// All changes up to this generation are in.
     synced: u64,
     epoch: u64,
+    /// While scores are brought up to date: slots before this one are.
+    rescored: Option<usize>,
     evaluations: Vec<Option<Evaluation>>,
     /// Candidates by group, cheapest first: the first of each group are all that can win.
     by_group: BTreeMap<Option<GroupId>, BTreeSet<(Cost, NodeId)>>,
@@ -38,6 +40,7 @@ impl ClassCache {
             pre: profile.pre_filter(state, class),
             synced: 0,
             epoch: profile.epoch(state),
+            rescored: None,
             evaluations: Vec::new(),
             by_group: BTreeMap::new(),
             scaled: 0,
@@ -51,20 +54,50 @@ impl ClassCache {
         let epoch = profile.epoch(state);
         if self.epoch != epoch {
             self.epoch = epoch;
-            self.synced = 0;
+            self.rescored = Some(0);
         }
         self.evaluations.resize(state.node_slots(), None);
+        self.rescore(profile, state, class, steps) && self.evaluate_changed(profile, state, class, steps)
+    }
+
+    /// Scores anew what was a candidate, after scores have changed: what the filters said still holds, and nodes
+    /// that changed since are evaluated in full afterwards.
+    fn rescore(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
+        let Some(from) = self.rescored else { return true };
+        for at in from..self.evaluations.len() {
+            if !matches!(self.evaluations[at], Some(Evaluation::Candidate(_))) {
+                continue;
+            }
+            let id = NodeId::from_index(at);
+            let Some(node) = state.node(id).filter(|n| n.generation() <= self.synced) else { continue };
+            let Some(left) = steps.checked_sub(1) else {
+                self.rescored = Some(at);
+                return false;
+            };
+            *steps = left;
+            let fresh = profile.score(state, class, node).map(Evaluation::Candidate);
+            self.replace(id, fresh);
+        }
+        self.rescored = None;
+        true
+    }
+
+    fn evaluate_changed(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
         for (generation, id) in state.changed_since(self.synced) {
             let Some(left) = steps.checked_sub(1) else { return false };
             *steps = left;
             self.message = None;
             let fresh = state.node(id).and_then(|node| profile.evaluate(state, class, &self.pre, node));
-            self.unlist(id);
-            self.evaluations[id.index()] = fresh;
-            self.list(id);
+            self.replace(id, fresh);
             self.synced = generation;
         }
         true
+    }
+
+    fn replace(&mut self, id: NodeId, fresh: Option<Evaluation>) {
+        self.unlist(id);
+        self.evaluations[id.index()] = fresh;
+        self.list(id);
     }
 
     fn unlist(&mut self, id: NodeId) {

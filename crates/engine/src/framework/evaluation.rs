@@ -69,6 +69,12 @@ impl Profile {
         if let Some(rejection) = self.check(state, class, pre, node, facts) {
             return Some(Evaluation::Rejected(rejection));
         }
+        self.score(state, class, node).map(Evaluation::Candidate)
+    }
+
+    /// The cost of `class` on a node that the filters let it onto.
+    pub(crate) fn score(&self, state: &State, class: &Class, node: &NodeState) -> Option<Candidate> {
+        let facts = node.facts()?;
         let mut best: Option<Candidate> = None;
         for choice in self.choices(state, class, node) {
             // The GPU filter has just found cards, so this finds them too.
@@ -89,7 +95,7 @@ impl Profile {
                 best = Some(candidate);
             }
         }
-        best.map(Evaluation::Candidate)
+        best
     }
 
     /// Whether the filters let `class` onto `node`.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::ledger::CardPeak;
 use crate::model::{
-    CardSpec, Health, Mib, MilliGpu, ModelId, Partition, Partitioning, Percent, PodId, PodUid, share_size,
+    CardSpec, Health, Mib, MilliGpu, ModelId, Partition, Partitioning, Percent, PodId, PodUid, mul_div, share_size,
 };
 
 /// How a pod holds a card.
@@ -411,5 +411,5 @@ fn seat_part(seats: u32, all: u32) -> MilliGpu {
 
 /// `part` of `total` in thousandths, rounded down.
 fn per_mille(part: Mib, total: Mib) -> MilliGpu {
-    MilliGpu((u128::from(part.0) * 1000 / u128::from(total.0.max(1))).min(1000) as u32)
+    MilliGpu(mul_div(part.0, 1000, total.0).min(1000) as u32)
 }

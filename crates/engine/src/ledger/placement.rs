@@ -141,6 +141,9 @@ pub fn place(
     eligible: impl Fn(&Card) -> bool,
     choice: CardChoice,
 ) -> Result<Placement, Shortage> {
+    if let Some(placement) = place_simply(request, ledger, &eligible, choice) {
+        return Ok(placement);
+    }
     let eligible: SmallVec<[bool; 16]> = ledger.cards().iter().map(eligible).collect();
     let mut search = Search {
         request,
@@ -152,6 +155,40 @@ pub fn place(
     };
     let items = search.items();
     if search.solve(&items, None) { Ok(search.placement) } else { Err(search.shortage()) }
+}
+
+/// The usual pod has one container with one demand, and needs no search: the same cards as [`Search`] finds.
+/// `None` says nothing.
+fn place_simply(
+    request: &GpuRequest,
+    ledger: &NodeLedger,
+    eligible: impl Fn(&Card) -> bool,
+    choice: CardChoice,
+) -> Option<Placement> {
+    let [container] = request.containers.as_slice() else { return None };
+    let [demand] = container.demands.as_slice() else { return None };
+    let allowed = |at: u16| choice == CardChoice::SmallestRemainder || choice == CardChoice::Only(at);
+    let cards = (0_u16..).zip(ledger.cards()).filter(|(at, card)| allowed(*at) && eligible(card));
+    let mut grants: SmallVec<[CardGrant; 2]> = SmallVec::new();
+    match demand {
+        Demand::Cards { count } => {
+            let free = cards.filter(|(_, c)| c.room().whole && c.spec().partitioning == Partitioning::OnDemand);
+            grants.extend(free.take(*count as usize).map(|(at, card)| whole(at, card)));
+            if grants.len() < *count as usize {
+                return None;
+            }
+        }
+        Demand::Share { memory, compute, count: 1 } => {
+            let fitting = cards.filter_map(|(at, card)| {
+                let (room, grant) = (card.room(), share(at, card, *memory, *compute)?);
+                let fits = room.shareable && grant.memory <= room.memory && grant.compute <= room.compute;
+                fits.then_some(((room.idle, room.memory, at), grant))
+            });
+            grants.push(fitting.min_by_key(|(rank, _)| *rank)?.1);
+        }
+        _ => return None,
+    }
+    Some(Placement { containers: SmallVec::from_iter([ContainerPlacement { grants }]) })
 }
 
 /// The cards that a request for one share on one card fits on; `None` for other requests.

@@ -37,4 +37,5 @@ pub use selector::{
 pub use symbols::{Symbol, Symbols};
 pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, TolerationOperator};
 pub use time::{Millis, Timestamp};
+pub(crate) use units::mul_div;
 pub use units::{Cost, Mib, MilliGpu, Percent, share_size};

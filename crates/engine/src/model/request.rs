@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::model::{ContainerKind, Mib, MilliGpu, ModelPattern, Percent};
+use crate::model::{ContainerKind, Mib, MilliGpu, ModelPattern, Percent, mul_div};
 
 /// How a share's memory is stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,9 +18,7 @@ impl ShareMemory {
     pub fn on(self, total: Mib) -> Mib {
         match self {
             Self::Mib(memory) => memory,
-            Self::Fraction(part) => {
-                Mib((u128::from(total.0) * u128::from(part.0) / 1000).try_into().unwrap_or(u64::MAX))
-            }
+            Self::Fraction(part) => Mib(mul_div(total.0, u64::from(part.0), 1000)),
         }
     }
 }

@@ -83,9 +83,21 @@ impl Sum for MilliGpu {
 /// assert_eq!(share_size(Mib(8192), Percent(30), Mib(81920)), MilliGpu(300));
 /// ```
 pub fn share_size(memory: Mib, compute: Percent, total: Mib) -> MilliGpu {
-    let by_memory =
-        if total.0 == 0 { 1000 } else { (u128::from(memory.0) * 1000).div_ceil(u128::from(total.0)).min(1000) as u32 };
+    let by_memory = match total.0 {
+        0 => 1000,
+        // Rounded up: the part that is not asked for is rounded down.
+        total => 1000 - mul_div(total.saturating_sub(memory.0), 1000, total).min(1000) as u32,
+    };
     MilliGpu(by_memory.max(compute.0.saturating_mul(10).min(1000)))
+}
+
+/// `a * b / c`, rounded down and without overflow: the wide division is only for numbers that need it.
+pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    let c = c.max(1);
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
+    }
 }
 
 /// What a placement costs, in thousandths of a milli-GPU. The lowest cost wins.

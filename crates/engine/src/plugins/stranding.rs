@@ -2,6 +2,7 @@
 
 use crate::framework::{PluginName, Score, ScoreKind, Scoring};
 use crate::ledger::Headroom;
+use crate::model::mul_div;
 use crate::prices::{Learned, ONE};
 use crate::state::State;
 
@@ -39,6 +40,6 @@ impl Score for Stranding {
 
 /// Idle GPU times the part of GPU pods that the free CPU does not serve, in thousandths of a milli-GPU.
 fn unusable(learned: &Learned, node: &Headroom) -> i64 {
-    let unserved = i128::from(ONE - learned.served_by(node.cpu));
-    i64::try_from(i128::from(node.idle().0) * 1000 * unserved / i128::from(ONE)).unwrap_or(0)
+    let unserved = (ONE - learned.served_by(node.cpu)).max(0).cast_unsigned();
+    mul_div(u64::from(node.idle().0) * 1000, unserved, ONE.cast_unsigned()).cast_signed()
 }

@@ -69,6 +69,13 @@ impl DeviceValues {
         Self { worth, price }
     }
 
+    /// What the demand as a whole is worth at these prices, in millionths of the demand.
+    pub(super) fn value_of(&self, demand: &[(MilliGpu, u128)]) -> u128 {
+        let total: u128 = demand.iter().map(|(_, amount)| amount).sum();
+        let worth = |(size, amount): &(MilliGpu, u128)| u128::try_from(self.price(*size)).unwrap_or(0) * amount;
+        demand.iter().map(worth).sum::<u128>() / total.max(1)
+    }
+
     /// The worth of so much idle on one card; rounds down.
     pub fn worth(&self, idle: MilliGpu) -> i64 {
         self.worth[((idle.0 / CELL) as usize).min(CELLS)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{GpuShape, Mib, MilliGpu, share_size};
+use crate::model::{GpuShape, Mib, MilliGpu, mul_div, share_size};
 use crate::prices::{DeviceValues, ONE};
 use crate::state::{GroupId, Shape, State};
 
@@ -12,7 +12,10 @@ const PRIOR_GPU: i128 = 20_000;
 /// Cards that are assumed to be asked for by those who can use one model only, spread over the models.
 const PRIOR_CLAIMS: i128 = 20;
 /// A change of a learnt number below this, in millionths of it, is none.
-const MATERIAL: i64 = ONE / 100;
+const MATERIAL: i64 = ONE / 25;
+/// Old prices that still make the demand worth this much of the optimum (in thousandths) stay. Optimal prices
+/// are seldom unique: without this they would jump about from one optimum to the next.
+const GOOD_ENOUGH: u128 = 1000;
 
 /// Learnt numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,8 +32,8 @@ pub struct Learned {
 
 impl Learned {
     /// From all pods that arrived. `O(shapes * groups)` and one small linear program per memory size.
-    pub(super) fn from(state: &State) -> Self {
-        let values = device_values(state);
+    pub(super) fn from(state: &State, old: &Self) -> Self {
+        let values = device_values(state, &old.values);
         let (mut cpu, mut gpu, mut pods) = (0_i128, PRIOR_GPU, 0_i128);
         let mut needs: BTreeMap<i64, i128> = BTreeMap::new();
         for typical in state.mix().counts() {
@@ -78,12 +81,12 @@ impl Learned {
 
     /// GPU that is stranded for want of CPU, in thousandths of a milli-GPU.
     pub fn stranded(&self, cpu: i64, idle: MilliGpu) -> i64 {
-        let rate = i128::from(self.sure_cpu_per_gpu());
+        let rate = self.sure_cpu_per_gpu().cast_unsigned();
         if rate == 0 {
             return 0;
         }
-        let fed = i128::from(cpu.max(0)) * 1000 * i128::from(ONE) / rate;
-        i64::try_from((i128::from(idle.0) * 1000 - fed).max(0)).unwrap_or(0)
+        let fed = mul_div(cpu.max(0).cast_unsigned(), 1000 * ONE.cast_unsigned(), rate);
+        (u64::from(idle.0) * 1000).saturating_sub(fed).cast_signed()
     }
 
     /// Whether the difference is worth a second look at every node.
@@ -127,7 +130,7 @@ pub(crate) fn size_on(shape: &Shape, total: Mib) -> MilliGpu {
 }
 
 /// One linear program per memory size of the cluster's cards; equal demands are solved once.
-fn device_values(state: &State) -> BTreeMap<Mib, DeviceValues> {
+fn device_values(state: &State, old: &BTreeMap<Mib, DeviceValues>) -> BTreeMap<Mib, DeviceValues> {
     let mut totals: Vec<Mib> = state.groups().iter().flat_map(|(_, g)| &g.cards).map(|(_, total)| *total).collect();
     totals.sort_unstable();
     totals.dedup();
@@ -145,7 +148,11 @@ fn device_values(state: &State) -> BTreeMap<Mib, DeviceValues> {
         }
         let demand: Vec<_> = demand.into_iter().collect();
         let known = solved.iter().find(|(d, _)| *d == demand).map(|(_, v)| v.clone());
-        let found = known.unwrap_or_else(|| DeviceValues::solve(&demand));
+        let found = known.unwrap_or_else(|| {
+            let fresh = DeviceValues::solve(&demand);
+            let good_enough = |v: &&DeviceValues| v.value_of(&demand) * 1000 >= fresh.value_of(&demand) * GOOD_ENOUGH;
+            old.get(&total).filter(good_enough).cloned().unwrap_or(fresh)
+        });
         solved.push((demand, found.clone()));
         values.insert(total, found);
     }

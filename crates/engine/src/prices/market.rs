@@ -1,6 +1,6 @@
 //! What is left of the cluster, by groups: kept up node by node.
 
-use crate::model::NodeId;
+use crate::model::{NodeId, mul_div};
 use crate::prices::Learned;
 use crate::state::{GroupId, State};
 
@@ -46,11 +46,12 @@ impl Market {
         let part = state.node(id).map_or_else(Part::default, |node| {
             let room = node.headroom();
             let worth = |c: &crate::ledger::CardRoom| learned.values(c.total).map_or(0, |v| v.worth(c.idle));
-            let needed = i128::from(learned.sure_cpu_per_gpu()) * i128::from(room.idle().0) / i128::from(super::ONE);
+            let rate = learned.sure_cpu_per_gpu().cast_unsigned();
+            let needed = mul_div(rate, u64::from(room.idle().0), super::ONE.cast_unsigned());
             Part {
                 group: node.group(),
                 free: room.cards.iter().map(worth).sum(),
-                spare_cpu: i64::try_from((i128::from(room.cpu) - needed).max(0)).unwrap_or(0),
+                spare_cpu: room.cpu.max(0).cast_unsigned().saturating_sub(needed).cast_signed(),
                 cpu: node.facts().map_or(0, |f| f.allocatable().cpu),
             }
         });

@@ -79,7 +79,7 @@ impl Prices {
     /// `O(shapes * groups + sizes^3)`, and `O(nodes)` where something changed.
     fn learn(&mut self, state: &State) {
         self.groups = state.groups().len();
-        let fresh = Learned::from(state);
+        let fresh = Learned::from(state, &self.learned);
         if fresh.differs_from(&self.learned) {
             self.learned = fresh;
             self.version += 1;

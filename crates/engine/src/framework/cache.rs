@@ -13,7 +13,7 @@ use crate::model::{ClassId, Cost, NodeId};
 use crate::state::{Class, GroupId, State};
 
 /// Evaluations kept over all classes; the least recently used class goes first.
-const MAX_EVALUATIONS: usize = 4_000_000;
+const MAX_EVALUATIONS: usize = 12_000_000;
 
 /// One class's evaluations.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 //! Needs the whole trace: set `OPENB` to the folder that holds `nodes.csv`, `pods_*.csv`, `arrivals/` and
 //! `published_alloc_mean.csv`. Skipped, loudly, without it. `OPENB_SEEDS` (default 10) shortens a quick look.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -111,7 +111,7 @@ impl PodEntry {
         self
     }
 
-    /// Takes a new version of the pod. The charge of a placed pod changes by [`State::recharge`](super::State::recharge).
+    /// Takes a new version of the pod. The charge of a placed pod changes by `State::recharge_to`.
     pub(super) fn update(&mut self, pod: &Pod, class: ClassId, symbols: &mut Symbols) {
         let fresh = Self::new(pod, class, symbols);
         let charge = if self.placed.is_some() { self.charge.clone() } else { fresh.charge };

@@ -34,8 +34,10 @@ pub struct Candidate {
 pub struct ScoreTerm {
     /// The plugin.
     pub plugin: PluginName,
-    /// What it said.
+    /// What it said of the placement.
     pub score: i64,
+    /// What it said of the node's group, in thousandths of a milli-GPU.
+    pub group_cost: i64,
     /// How that is read.
     pub kind: ScoreKind,
     /// Its weight.
@@ -114,6 +116,7 @@ impl Profile {
         let term = |s: &crate::framework::profile::Scorer| ScoreTerm {
             plugin: s.plugin.name(),
             score: s.plugin.score(&scoring),
+            group_cost: node.group().map_or(0, |group| s.plugin.group_cost(state, class, group)),
             kind: s.plugin.kind(),
             weight: s.weight,
         };

@@ -480,7 +480,7 @@ impl PostFilter for Evictor {
     fn name(&self) -> PluginName {
         "Evictor"
     }
-    fn post_filter(&self, what_if: &mut Transaction<'_>, _: PodId) -> Rescue {
+    fn post_filter(&self, what_if: &mut Transaction<'_>, _: &Profile, _: PodId) -> Rescue {
         self.0.note(1);
         let placed: Vec<PodId> = what_if.pods().filter(|p| p.placed.is_some()).map(|p| p.id).collect();
         for pod in &placed {

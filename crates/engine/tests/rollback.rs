@@ -83,7 +83,7 @@ impl PostFilter for Shaker {
     fn name(&self) -> PluginName {
         "Shaker"
     }
-    fn post_filter(&self, what_if: &mut Transaction<'_>, _pod: PodId) -> Rescue {
+    fn post_filter(&self, what_if: &mut Transaction<'_>, _profile: &Profile, _pod: PodId) -> Rescue {
         let mut dice = Dice(self.seed ^ what_if.content_hash() | 1);
         shake(what_if, &mut dice, self.depth);
         Rescue::Helpless("shaken".into())

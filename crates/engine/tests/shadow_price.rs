@@ -67,7 +67,7 @@ fn nodes_that_others_can_use_only_are_dear() {
     run.nodes([of_model("scarce", "T4"), of_model("a", "A100"), of_model("b", "A100"), of_model("c", "A100")]);
     let picky = |n: u32| {
         let mut pod = gpu_pod("x", whole(1));
-        pod.models = if n % 2 == 0 { ModelPattern::parse("T4") } else { ModelPattern::default() };
+        pod.models = if n.is_multiple_of(2) { ModelPattern::parse("T4") } else { ModelPattern::default() };
         pod
     };
     taught(&mut run, (0..60).map(picky));
@@ -100,7 +100,7 @@ fn the_price_terms_are_there_to_read() {
     let explanation = run.explain("a");
     let NodeVerdict::Candidate { terms, .. } = &explanation.nodes[0].verdict else { panic!("it fits") };
     let names: Vec<&str> = terms.iter().map(|t| t.plugin).collect();
-    assert_eq!(names, ["TaintToleration", "NodeAffinity", "Stranding", "ShapeValue", "Scarcity"]);
+    assert_eq!(names, ["TaintToleration", "NodeAffinity", "Stranding", "ShapeValue", "Scarcity", "Blocks"]);
     assert!(terms.iter().any(|t| t.score != 0));
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn difference(world: &World) -> Option<String> {
     let forward = rebuilt(world, world.policy, false);
     let backward = rebuilt(world, world.policy, true);
     for name in world.nodes.keys() {
-        if guesses(&world.engine, name) {
+        if guesses(&world.engine, name) || names_strangers(world, name) {
             continue;
         }
         let running = sight(&world.engine, name);
@@ -44,6 +44,17 @@ fn guesses(engine: &Engine, node: &str) -> bool {
     let id = engine.state().node_named(node).map(|n| n.id());
     let placed = |p: &&PodEntry| p.placed.as_ref().is_some_and(|placed| placed.guessed && Some(placed.node) == id);
     engine.state().pods().find(placed).is_some()
+}
+
+/// Whether the node's report names a pod that is not there (any more). The running scheduler may know that it went
+/// after the report was written; a fresh one cannot, and counts what it uses until the next report.
+fn names_strangers(world: &World, node: &str) -> bool {
+    let there = |uid: &PodUid| {
+        let placed = world.engine.state().pod_of(uid).and_then(|p| p.placed.as_ref()).map(|p| p.node);
+        placed.is_some() && placed == world.engine.state().node_named(node).map(|n| n.id())
+    };
+    let report = world.reports.get(node);
+    report.is_some_and(|r| r.devices.iter().flat_map(|d| &d.holders).any(|h| !there(&h.pod)))
 }
 
 fn rebuilt(world: &World, policy: Policy, backward: bool) -> Engine {

@@ -1,167 +1,247 @@
 //! `gpu-scheduler simulate`.
 
+mod progress;
+
+use std::io::Write;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use gpu_scheduler_engine::Policy;
-use gpu_scheduler_sim::openb::{Arrivals, TraceError, read_nodes, read_pods};
-use gpu_scheduler_sim::replay::Replay;
-use gpu_scheduler_sim::report::{Landmark, Load, Run};
-use indicatif::{ProgressBar, ProgressStyle};
+use gpu_scheduler_sim::experiment::{
+    Experiment, ExperimentError, Mix, PlanError, ReportFiles, Settings, TraceName, read_plan,
+};
+use gpu_scheduler_sim::html;
+use gpu_scheduler_sim::openb::TraceError;
+use gpu_scheduler_sim::philly::ClusterShape;
+use gpu_scheduler_sim::report::{Comparison, Outcome};
+use gpu_scheduler_sim::{Permille, Seeds};
 
 use crate::Failure;
 use crate::output::{self, Format};
+use progress::Bars;
 
 /// Traces that can be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Trace {
-    /// Alibaba's GPU cluster trace 2023
+    /// Alibaba's GPU cluster trace 2023: fill a cluster, or with --load let pods come and go
     Openb,
+    /// Microsoft's Philly trace 2017: jobs of whole cards that wait, run and end
+    Philly,
+}
+
+/// What pods ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MixArg {
+    /// What the trace's pods ask for
+    Trace,
+    /// Made up, in place of --pods: shares heavy in memory, shares heavy in compute, some whole cards
+    TwoDimensional,
 }
 
 /// Flags of `simulate`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which trace the files hold
-    #[arg(long, value_enum)]
-    trace: Trace,
-    /// The trace's nodes (CSV: sn, cpu_milli, memory_mib, gpu, model)
-    #[arg(long, value_name = "FILE")]
-    nodes: PathBuf,
-    /// The trace's pods (CSV: name, cpu_milli, memory_mib, num_gpu, gpu_milli, and gpu_spec where there is one)
-    #[arg(long, value_name = "FILE")]
-    pods: PathBuf,
-    /// Arrival order: row numbers of the pod file on line 1, ranks of the nodes on line 2
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "inflate"])]
-    order: Option<PathBuf>,
-    /// Seed of a drawn arrival order, and of the policy random
-    #[arg(long, value_name = "N", default_value_t = 42)]
-    seed: u64,
-    /// Demand of a drawn order, as a multiple of the cluster's GPUs
-    #[arg(long, value_name = "FACTOR", default_value = "1.3", value_parser = parse_permille)]
-    inflate: u64,
-    /// Policies, separated by commas: fgd, best-fit, packing, clustering, dot-product, random, simple-fragmentation,
-    /// spread
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "fgd")]
-    policy: Vec<Policy>,
+    /// An experiment as a YAML file, in place of the flags that describe one
+    #[arg(long, value_name = "FILE", required_unless_present = "trace")]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    experiment: Box<ExperimentArgs>,
+    /// Runs at a time [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
     /// Form of the output
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
+    /// Write a report with charts to this file; it opens in any browser without a network
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
-/// `1.3` as 1300 thousandths.
-fn parse_permille(text: &str) -> Result<u64, String> {
-    let expected =
-        || format!("{text:?} is not a factor between 0.001 and 1000 with at most three decimals, such as 1.3");
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 4 || fraction.len() > 3 || !digits(whole) || !digits(fraction) {
-        return Err(expected());
+/// Flags that describe an experiment.
+#[derive(Debug, clap::Args)]
+#[group(id = "described", multiple = true, conflicts_with = "plan")]
+struct ExperimentArgs {
+    /// Which trace the files hold
+    #[arg(long, value_enum)]
+    trace: Option<Trace>,
+    /// openb: the nodes (CSV: sn, cpu_milli, memory_mib, gpu, model)
+    #[arg(long, value_name = "FILE")]
+    nodes: Option<PathBuf>,
+    /// openb: the pods (CSV: name, cpu_milli, memory_mib, num_gpu, gpu_milli, and gpu_spec where there is one)
+    #[arg(long, value_name = "FILE")]
+    pods: Option<PathBuf>,
+    /// openb: arrival orders (row numbers of the pod file on line 1, ranks of the nodes on line 2), separated by
+    /// commas; {seed} in a name stands for each seed
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with = "inflate")]
+    order: Vec<PathBuf>,
+    /// openb: seeds, such as 42, 42,43 or 42..51: of drawn orders, of comings and goings, of the policy random
+    /// [default: 42]
+    #[arg(long, visible_alias = "seeds", value_name = "SEEDS")]
+    seed: Option<Seeds>,
+    /// openb: demand of a drawn order, as a multiple of the cluster's GPUs [default: 1.3]
+    #[arg(long, value_name = "FACTOR")]
+    inflate: Option<Permille>,
+    /// Offered demand as a part of the cluster, such as 0.95; philly needs it, with openb pods come and go
+    #[arg(long, value_name = "FACTOR")]
+    load: Option<Permille>,
+    /// openb with --load: what pods ask for [default: trace]
+    #[arg(long, value_enum)]
+    mix: Option<MixArg>,
+    /// openb with --load: mean stay [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    stay: Option<u64>,
+    /// openb with --load: mean stays before measuring [default: 6]
+    #[arg(long, value_name = "STAYS")]
+    warm_up: Option<u64>,
+    /// openb with --load: mean stays of measuring [default: 10]
+    #[arg(long, value_name = "STAYS")]
+    measure: Option<u64>,
+    /// philly: the jobs (CSV: timestamp, duration, num_gpus)
+    #[arg(long, value_name = "FILE")]
+    jobs_file: Option<PathBuf>,
+    /// philly: the cluster, such as 64x8
+    #[arg(long, value_name = "NODESxCARDS")]
+    cluster: Option<ClusterShape>,
+    /// philly: only the first jobs
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Policies, separated by commas: shadow-price, fgd, best-fit, packing, clustering, dot-product, random,
+    /// simple-fragmentation, spread [default: shadow-price]
+    #[arg(long, visible_alias = "policies", value_name = "POLICY", value_delimiter = ',')]
+    policy: Vec<Policy>,
+}
+
+impl ExperimentArgs {
+    fn settings(&self) -> Settings {
+        Settings {
+            title: None,
+            trace: self.trace.map(|trace| match trace {
+                Trace::Openb => TraceName::Openb,
+                Trace::Philly => TraceName::Philly,
+            }),
+            nodes: self.nodes.clone(),
+            pods: self.pods.clone(),
+            order: self.order.clone(),
+            inflate: self.inflate,
+            jobs_file: self.jobs_file.clone(),
+            cluster: self.cluster,
+            limit: self.limit,
+            load: self.load,
+            mix: self.mix.map(|mix| match mix {
+                MixArg::Trace => Mix::Trace,
+                MixArg::TwoDimensional => Mix::TwoDimensional,
+            }),
+            stay: self.stay,
+            warm_up: self.warm_up,
+            measure: self.measure,
+            policies: self.policy.clone(),
+            seeds: self.seed.clone(),
+            report: ReportFiles::default(),
+        }
     }
-    let permille = format!("{whole}{fraction:0<3}").parse::<u64>().map_err(|_| expected())?;
-    if (1..=1_000_000).contains(&permille) { Ok(permille) } else { Err(expected()) }
 }
 
-/// Reads, replays, prints.
+/// Reads, runs, prints.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let nodes = read_nodes(&args.nodes).map_err(failure)?;
-    let pods = read_pods(&args.pods).map_err(failure)?;
-    let (arrivals, seed) = match &args.order {
-        Some(order) => (Arrivals::read(order, &pods, &nodes).map_err(failure)?, seed_of(order)),
-        None => (Arrivals::draw(args.seed, args.inflate, &pods, &nodes), Some(args.seed)),
+    let settings = match &args.plan {
+        Some(plan) => read_plan(plan).map_err(plan_failure)?,
+        None => args.experiment.settings(),
     };
-    let Trace::Openb = args.trace;
-    let mut runs = Vec::new();
-    for policy in &args.policy {
-        let bar = progress(*policy, arrivals.pods.len()).map_err(Failure::Failed)?;
-        let replay = Replay { nodes: &nodes, pods: &pods, arrivals: &arrivals, policy: *policy, seed };
-        runs.push(replay.run(|done| bar.set_position(done as u64)));
-        bar.finish_and_clear();
-    }
-    match (args.output, runs.as_slice()) {
-        (Format::Json, [run]) => output::print_json(run),
-        (Format::Json, runs) => output::print_json(&runs),
-        (Format::Table, runs) => render(runs).and_then(|text| output::print(&text)),
+    let experiment = Experiment::load(&settings).map_err(|error| experiment_failure(error, args.plan.as_deref()))?;
+    let reports = Reports::open(&settings, args.html.as_deref())?;
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let bars = Bars::new(experiment.runs()).map_err(Failure::Failed)?;
+    let outcomes = experiment.run(args.jobs.map_or_else(cores, NonZero::get), &bars);
+    drop(bars);
+    reports.write(&title(&settings, args.plan.as_deref()), &outcomes).map_err(Failure::Failed)?;
+    match (args.output, outcomes.as_slice()) {
+        (Format::Json, [one]) => output::print_json(one),
+        (Format::Json, several) => output::print_json(&several),
+        (Format::Table, several) => render(several).and_then(|text| output::print(&text)),
     }
     .map_err(Failure::Failed)
 }
 
+/// Files that reports go to. They are opened before the runs, so that a wrong path costs no time.
+struct Reports(Vec<(Kind, PathBuf, std::fs::File)>);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Html,
+    Json,
+    Table,
+}
+
+impl Reports {
+    fn open(settings: &Settings, html: Option<&Path>) -> Result<Self, Failure> {
+        let report = &settings.report;
+        // A flag outranks the plan.
+        let html = html.map(Path::to_path_buf).or_else(|| report.html.clone());
+        let wanted = [(Kind::Html, html), (Kind::Json, report.json.clone()), (Kind::Table, report.table.clone())];
+        let mut files = Vec::new();
+        for (kind, path) in wanted {
+            let Some(path) = path else { continue };
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let made = folder.map_or(Ok(()), std::fs::create_dir_all);
+            let file = made.and_then(|()| std::fs::File::create(&path));
+            let file = file
+                .with_context(|| format!("cannot write the report {}", path.display()))
+                .map_err(Failure::WrongUse)?;
+            files.push((kind, path, file));
+        }
+        Ok(Self(files))
+    }
+
+    fn write(self, title: &str, outcomes: &[Outcome]) -> anyhow::Result<()> {
+        for (kind, path, mut file) in self.0 {
+            let text = match kind {
+                Kind::Html => html::page(title, outcomes),
+                Kind::Json => serde_json::to_string_pretty(outcomes).context("cannot write the result as JSON")? + "\n",
+                Kind::Table => render(outcomes)?,
+            };
+            file.write_all(text.as_bytes()).with_context(|| format!("cannot write the report {}", path.display()))?;
+            eprintln!("report: {}", path.display());
+        }
+        Ok(())
+    }
+}
+
+/// The plan's title, or words for what the flags say.
+fn title(settings: &Settings, plan: Option<&Path>) -> String {
+    let file = plan.and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
+    settings.title.clone().or(file).unwrap_or_else(|| match (settings.trace, settings.load) {
+        (Some(TraceName::Philly), _) => "The Philly trace: jobs that wait".to_owned(),
+        (_, Some(_)) => "The openb trace: pods come and go".to_owned(),
+        _ => "The openb trace: a cluster fills".to_owned(),
+    })
+}
+
 /// A file that is not there is wrong use; one that makes no sense is failed work.
-fn failure(error: TraceError) -> Failure {
+fn experiment_failure(error: ExperimentError, plan: Option<&Path>) -> Failure {
     match error {
-        TraceError::Io { .. } => Failure::WrongUse(error.into()),
-        _ => Failure::Failed(error.into()),
+        ExperimentError::Setting { setting, what } => Failure::WrongUse(match plan {
+            Some(plan) => anyhow!("{}, field {setting}: {what}", plan.display()),
+            None => anyhow!("--{setting}: {what}"),
+        }),
+        ExperimentError::Trace(error @ TraceError::Io { .. }) => Failure::WrongUse(error.into()),
+        ExperimentError::Trace(error) => Failure::Failed(error.into()),
     }
 }
 
-/// The seed in a name such as `default.42.txt`.
-fn seed_of(order: &Path) -> Option<u64> {
-    Path::new(order.file_stem()?).extension()?.to_str()?.parse().ok()
+fn plan_failure(error: PlanError) -> Failure {
+    Failure::WrongUse(error.into())
 }
 
-/// Shown on a terminal only.
-fn progress(policy: Policy, pods: usize) -> anyhow::Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{prefix:22} {bar:40} {pos}/{len} pods  {eta}")
-        .context("the template of the progress bar is wrong")?;
-    let bar = ProgressBar::new(pods as u64).with_style(style).with_prefix(policy.name());
-    Ok(bar)
-}
-
-/// A comparison at 100 % of arrived demand, or at the end of a run that does not get there.
-fn render(runs: &[Run]) -> anyhow::Result<String> {
-    let first = runs.first().ok_or_else(|| anyhow!("no policy was given"))?;
-    let cards = first.capacity.gpu_milli as f64 / 1000.0;
-    let full = runs.iter().all(|r| r.at_arrived.contains_key(&Load(100)));
-    let headers = ["POLICY", "ALLOCATED", "HELD", "UNALLOCATED", "FRAGMENTED", "REFUSED", "DECISIONS/S", "P50", "P99"];
+/// The comparison as a table.
+fn render(outcomes: &[Outcome]) -> anyhow::Result<String> {
+    let comparison = Comparison::of(outcomes)
+        .ok_or_else(|| anyhow!("no pod arrived: the trace is empty, or --inflate or --load too small"))?;
+    let headers: Vec<&str> = comparison.columns.iter().map(String::as_str).collect();
     let mut table = output::table(&headers);
-    for run in runs {
-        let at = if full { run.at_arrived.get(&Load(100)).copied() } else { run.last().map(Landmark::from) };
-        let at = at.ok_or_else(|| anyhow!("no pod arrived: the trace is empty, or --inflate too small"))?;
-        let amount = |pct: f64| format!("{:.1} ({pct:.2} %)", pct * cards / 100.0);
-        table.add_row([
-            run.policy.clone(),
-            amount(at.allocated_pct),
-            amount(at.held_pct),
-            amount(at.unallocated_pct),
-            amount(at.fragmented_pct),
-            at.unscheduled.to_string(),
-            format!("{:.0}", run.decisions.per_second),
-            format!("{:.1} us", run.decisions.p50_us),
-            format!("{:.1} us", run.decisions.p99_us),
-        ]);
+    for row in &comparison.rows {
+        table.add_row(row);
     }
-    let load = match (full, first.last()) {
-        (false, Some(last)) => last.arrived_pct,
-        _ => 100.0,
-    };
-    let head = format!(
-        "{} pods that ask for {:.0} cards arrive at {cards:.0} cards. When {load:.0} % have arrived, in cards:\n\n",
-        first.arrived.pods,
-        first.arrived.gpu_milli as f64 / 1000.0
-    );
-    let foot = "\nAllocated: asked for and given. Held: given, whole cards for shares included. \
-        Fragmented: idle, but of no use to the usual mix of pods. Refused: pods that fitted nowhere.\n";
-    Ok(head + &output::lines(&table) + foot)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn factors() {
-        for (text, expected) in [("1.3", Some(1300)), ("2", Some(2000)), ("0.001", Some(1)), ("1.25", Some(1250))] {
-            assert_eq!(parse_permille(text).ok(), expected, "{text}");
-        }
-        for text in ["", "0", "-1", "1.2345", "x", "1e3", "1001", "."] {
-            assert!(parse_permille(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn seeds_of_files() {
-        assert_eq!(seed_of(Path::new("a/default.42.txt")), Some(42));
-        assert_eq!(seed_of(Path::new("order.txt")), None);
-    }
+    Ok(format!("{}\n\n{}\n{}\n", comparison.head, output::lines(&table), comparison.foot))
 }

@@ -74,7 +74,8 @@ impl Engine {
         };
         let mut message = message;
         for plugin in profile.post_filters() {
-            let rescue = self.state.transaction(|what_if| Resolution::Rollback(plugin.post_filter(what_if, pod)));
+            let rescue =
+                self.state.transaction(|what_if| Resolution::Rollback(plugin.post_filter(what_if, profile, pod)));
             if let Rescue::Helpless(why) = rescue {
                 message = format!("{message} {why}").into();
             }

@@ -62,7 +62,15 @@ pub struct Engine {
 
 impl Engine {
     /// An engine that knows nothing yet.
+    ///
+    /// # Panics
+    /// If there are more than 255 profiles, or two of one name.
     pub fn new(config: Config) -> Self {
+        assert!(config.profiles.len() <= 255, "an engine takes at most 255 profiles");
+        for (at, profile) in config.profiles.iter().enumerate() {
+            let again = config.profiles[..at].iter().any(|p| p.scheduler == profile.scheduler);
+            assert!(!again, "two profiles are called {:?}", profile.scheduler);
+        }
         let mut state = State::new(config.foreign_tolerance);
         if config.profiles.iter().any(|p| p.profile.wants_prices()) {
             state.enable_prices();

@@ -13,6 +13,8 @@ pub(super) struct WakeCursor {
     generation: u64,
     /// Classes before this one have seen the change of this generation too.
     partly: Option<(u64, ClassId)>,
+    /// The answers of filters that parked classes have last been tried by.
+    verdict_epoch: u64,
 }
 
 /// When measurements of a node's report stop counting.
@@ -43,8 +45,15 @@ impl Engine {
     /// class that would fit there is made ready. Returns whether all were shown within the step budget.
     /// One step a class and changed node.
     pub(super) fn wake_pods(&mut self) -> bool {
+        let epoch = self.profiles.iter().fold(0, |sum, (_, p)| sum + p.verdict_epoch(&self.state));
+        if self.wake.verdict_epoch != epoch {
+            self.wake.verdict_epoch = epoch;
+            let parked: Vec<ClassId> = self.queue.parked_classes(None).collect();
+            parked.into_iter().for_each(|class| self.queue.wake(class));
+        }
         if self.queue.parked_classes(None).next().is_none() {
-            self.wake = WakeCursor { generation: self.state.generation(), partly: None };
+            self.wake.generation = self.state.generation();
+            self.wake.partly = None;
         }
         loop {
             let next = self.state.relaxed_since(self.wake.generation).next();
@@ -72,8 +81,11 @@ impl Engine {
             return false;
         };
         let Some(node) = self.state.node(node) else { return false };
-        let pre = &self.caches.of(profile, &self.state, &class).pre;
-        profile.admits(&self.state, &class, pre, node)
+        // Reading must not make a cache, let alone drop another one for it.
+        match self.caches.peek(class.id) {
+            Some(cache) => profile.admits(&self.state, &class, &cache.pre, node),
+            None => profile.admits(&self.state, &class, &profile.pre_filter(&self.state, &class), node),
+        }
     }
 
     /// Measurements that are too old do not count any more.

@@ -22,6 +22,7 @@ pub(crate) struct ClassCache {
     /// All changes up to this generation are in.
     synced: u64,
     epoch: u64,
+    verdict_epoch: u64,
     /// While scores are brought up to date: slots before this one are.
     rescored: Option<usize>,
     evaluations: Vec<Option<Evaluation>>,
@@ -40,6 +41,7 @@ impl ClassCache {
             pre: profile.pre_filter(state, class),
             synced: 0,
             epoch: profile.epoch(state),
+            verdict_epoch: profile.verdict_epoch(state),
             rescored: None,
             evaluations: Vec::new(),
             by_group: BTreeMap::new(),
@@ -49,8 +51,15 @@ impl ClassCache {
         }
     }
 
-    /// Brings the cache up to date; returns whether it is. Spends one step a node.
+    /// Brings the cache up to date; returns whether it is. Spends a step a node, more for a class that takes a
+    /// search.
     pub fn refresh(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
+        let verdict_epoch = profile.verdict_epoch(state);
+        if self.verdict_epoch != verdict_epoch {
+            self.verdict_epoch = verdict_epoch;
+            self.pre = profile.pre_filter(state, class);
+            self.synced = 0;
+        }
         let epoch = profile.epoch(state);
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -70,11 +79,11 @@ impl ClassCache {
             }
             let id = NodeId::from_index(at);
             let Some(node) = state.node(id).filter(|n| n.generation() <= self.synced) else { continue };
-            let Some(left) = steps.checked_sub(1) else {
+            if *steps == 0 {
                 self.rescored = Some(at);
                 return false;
-            };
-            *steps = left;
+            }
+            *steps = steps.saturating_sub(class.effort());
             let fresh = profile.score(state, class, node).map(Evaluation::Candidate);
             self.replace(id, fresh);
         }
@@ -84,8 +93,10 @@ impl ClassCache {
 
     fn evaluate_changed(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
         for (generation, id) in state.changed_since(self.synced) {
-            let Some(left) = steps.checked_sub(1) else { return false };
-            *steps = left;
+            if *steps == 0 {
+                return false;
+            }
+            *steps = steps.saturating_sub(class.effort());
             self.message = None;
             let fresh = state.node(id).and_then(|node| profile.evaluate(state, class, &self.pre, node));
             self.replace(id, fresh);
@@ -209,6 +220,11 @@ impl ClassCaches {
         let cache = self.caches.entry(class.id).or_insert_with(|| ClassCache::new(profile, state, class));
         cache.used = self.clock;
         cache
+    }
+
+    /// The cache of a class, if there is one.
+    pub fn peek(&self, class: ClassId) -> Option<&ClassCache> {
+        self.caches.get(&class)
     }
 
     /// Forgets everything.

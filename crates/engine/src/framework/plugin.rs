@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::contract::PreBindStep;
-use crate::framework::{Reason, Verdict};
+use crate::framework::{Profile, Reason, Verdict};
 use crate::ledger::{Headroom, Placement};
 use crate::model::{NodeId, PodId, Symbol, Timestamp};
 use crate::state::{Class, GroupId, NodeFacts, NodeState, PodEntry, State, Transaction};
@@ -34,17 +34,26 @@ pub enum Selection {
 pub trait PreFilter: Debug + Send + Sync {
     /// The plugin's name.
     fn name(&self) -> PluginName;
-    /// Which nodes are worth a look. Depends on the class alone.
+    /// Which nodes are worth a look. Depends on the class and [`PreFilter::epoch`] alone.
     fn pre_filter(&self, state: &State, class: &Class) -> Selection;
+    /// Changes whenever a class may get another answer; every pod that waits is then tried again.
+    fn epoch(&self, _state: &State) -> u64 {
+        0
+    }
 }
 
-/// Says whether a node will do. Depends on the class and the node alone, so that the answer holds until
-/// either changes.
+/// Says whether a node will do. Depends on the class, the node and [`Filter::epoch`] alone, so that the answer
+/// holds until one of them changes.
 pub trait Filter: Debug + Send + Sync {
     /// The plugin's name.
     fn name(&self) -> PluginName;
     /// Whether `node` will do.
     fn filter(&self, state: &State, class: &Class, node: &NodeState, facts: &NodeFacts) -> Verdict;
+    /// Changes whenever a class and node that did not change may get another answer; every pod that waits is then
+    /// tried again.
+    fn epoch(&self, _state: &State) -> u64 {
+        0
+    }
 }
 
 /// What a PostFilter plugin found.
@@ -60,8 +69,8 @@ pub enum Rescue {
 pub trait PostFilter: Debug + Send + Sync {
     /// The plugin's name.
     fn name(&self) -> PluginName;
-    /// What could be done for `pod`.
-    fn post_filter(&self, what_if: &mut Transaction<'_>, pod: PodId) -> Rescue;
+    /// What could be done for `pod`. The profile's filters judge what it tries.
+    fn post_filter(&self, what_if: &mut Transaction<'_>, profile: &Profile, pod: PodId) -> Rescue;
 }
 
 /// How a score is to be read.

@@ -6,9 +6,9 @@ use thiserror::Error;
 
 use crate::framework::{Profile, ShareMode};
 use crate::plugins::{
-    BestFit, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity, SchedulingGates,
-    ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
+    BestFit, Blocks, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity,
+    SchedulingGates, ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
 };
 
 /// A policy: a profile with a name. All share the same filters; they differ in what they find good.
@@ -101,9 +101,12 @@ impl Policy {
             .with_score(TaintToleration, 3)
             .with_score(NodeAffinity, 2);
         match self {
-            Self::ShadowPrice => {
-                profile.weighing_cards().with_score(Stranding, 1).with_score(ShapeValue, 1).with_score(Scarcity, 1)
-            }
+            Self::ShadowPrice => profile
+                .weighing_cards()
+                .with_score(Stranding, 1)
+                .with_score(ShapeValue, 1)
+                .with_score(Scarcity, 1)
+                .with_score(Blocks, 1),
             Self::Fgd => profile.weighing_cards().with_score(Fgd, 1),
             Self::BestFit => profile.with_score(BestFit, 1),
             Self::Packing => profile.with_score(GpuPacking, 1),

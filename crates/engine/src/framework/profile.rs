@@ -185,6 +185,12 @@ impl Profile {
         all
     }
 
+    /// Changes whenever filters may answer differently although neither class nor node changed.
+    pub(crate) fn verdict_epoch(&self, state: &State) -> u64 {
+        let pre_filters = self.pre_filters.iter().fold(0, |sum, p| sum + p.epoch(state));
+        self.filters.iter().fold(pre_filters, |sum, f| sum + f.epoch(state))
+    }
+
     /// Changes whenever equal placements may score differently.
     pub(crate) fn epoch(&self, state: &State) -> u64 {
         // Epochs only grow, so a sum changes whenever one of them does.

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 use crate::ledger::CardPeak;
 use crate::model::{
-    CardSpec, Health, Mib, MilliGpu, ModelId, Partition, Partitioning, Percent, PodId, PodUid, mul_div, share_size,
+    CardSpec, DeviceStatus, Health, Mib, MilliGpu, ModelId, Partition, Partitioning, Percent, PodId, PodUid, mul_div,
+    share_size,
 };
 
 /// How a pod holds a card.
@@ -131,6 +132,36 @@ pub(super) struct Measured {
     pub foreign: Mib,
     /// By pods that are on the node, sorted.
     pub by_pod: Vec<(PodUid, Mib)>,
+    /// By pods that are not known to be on the node: not seen yet, or deleted while processes live on. Sorted.
+    pub strangers: Vec<(PodUid, Mib)>,
+}
+
+impl Measured {
+    /// From an agent's word. Foreign is what it says, or what its other numbers leave unexplained, if that is more.
+    pub fn of(device: &DeviceStatus, resident: impl Fn(&PodUid) -> bool) -> Self {
+        let mut used: Vec<(PodUid, Mib)> = Vec::new();
+        for holder in &device.holders {
+            match used.iter_mut().find(|(uid, _)| *uid == holder.pod) {
+                Some((_, sum)) => *sum = sum.saturating_add(holder.used),
+                None => used.push((holder.pod.clone(), holder.used)),
+            }
+        }
+        used.sort();
+        let explained = used.iter().fold(Mib(0), |sum, (_, used)| sum.saturating_add(*used));
+        let foreign = device.foreign.max(device.used.saturating_sub(explained));
+        let (by_pod, strangers) = used.into_iter().partition(|(uid, _)| resident(uid));
+        Self { foreign, by_pod, strangers }
+    }
+
+    /// A pod that uses so much of the card is on the node, a stranger until now.
+    pub fn meet(&mut self, uid: &PodUid, used: Mib) {
+        self.strangers.retain(|(stranger, _)| stranger != uid);
+        self.by_pod.retain(|(known, _)| known != uid);
+        if used > Mib(0) {
+            self.by_pod.push((uid.clone(), used));
+            self.by_pod.sort();
+        }
+    }
 }
 
 /// A card of a node.
@@ -235,11 +266,9 @@ impl Card {
         let Some(partition) = self.partitions().get(usize::from(at)) else { return MilliGpu(0) };
         let Some((compute, memory_gb)) = Partition::nominal(&partition.profile) else { return MilliGpu(0) };
         let slices = if self.spec.model.contains("A30") { 4 } else { 7 };
-        let by_compute = (1000 * compute).div_ceil(slices).min(1000);
-        let by_memory = self
-            .spec
-            .memory
-            .map_or(0, |total| (u128::from(memory_gb) * 1024 * 1000 / u128::from(total.0.max(1))).min(1000) as u32);
+        let by_compute = mul_div(u64::from(compute), 1000, slices).min(1000) as u32;
+        let by_memory =
+            self.spec.memory.map_or(0, |total| mul_div(memory_gb.saturating_mul(1024), 1000, total.0).min(1000) as u32);
         MilliGpu(by_compute.max(by_memory))
     }
 
@@ -357,14 +386,11 @@ impl Card {
         granted.saturating_add(self.measured.foreign).saturating_add(self.ungranted())
     }
 
-    /// Memory of pods that use the card without a grant on it.
+    /// Memory of pods that use the card without a grant on it, or without being on the node.
     fn ungranted(&self) -> Mib {
         let holds = |uid: &PodUid| self.holdings.iter().any(|h| h.uid == *uid);
-        self.measured
-            .by_pod
-            .iter()
-            .filter(|(uid, _)| !holds(uid))
-            .fold(Mib(0), |sum, (_, used)| sum.saturating_add(*used))
+        let by_pod = self.measured.by_pod.iter().filter(|(uid, _)| !holds(uid));
+        by_pod.chain(&self.measured.strangers).fold(Mib(0), |sum, (_, used)| sum.saturating_add(*used))
     }
 
     fn on_demand_room(&self, foreign_tolerance: Mib) -> Room {
@@ -394,7 +420,7 @@ impl Card {
     }
 
     fn seat_room(&self) -> Room {
-        let held: u32 = self.holdings.iter().map(|h| h.seats).sum();
+        let held = self.holdings.iter().fold(0_u32, |sum, h| sum.saturating_add(h.seats));
         let seats = self.seats().saturating_sub(held);
         Room { seats, idle: seat_part(seats, self.seats()), ..Room::default() }
     }

@@ -11,6 +11,10 @@ use crate::model::{
     PodUid,
 };
 
+/// Cards of one node that are kept apart, those that are gone but held among them. What facts name beyond is left
+/// out: no machine has as many, and a record must not be able to fill the memory.
+const MAX_CARDS: usize = 4096;
+
 /// What kind of GPU pods run on a node, for policies that put like with like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GpuUse {
@@ -80,7 +84,8 @@ impl NodeLedger {
     /// Whether these are the cards that are here.
     pub(crate) fn describes(&self, specs: &[CardSpec]) -> bool {
         let present = || self.cards.iter().filter(|c| c.present);
-        present().count() == specs.len() && present().zip(sorted(specs)).all(|(card, spec)| *card.spec == *spec)
+        let specs = sorted(specs);
+        present().count() == specs.len() && present().zip(specs).all(|(card, spec)| *card.spec == *spec)
     }
 
     /// Takes a new list of cards. Nobody holds anything until the records are read again. A card keeps what is
@@ -112,17 +117,7 @@ impl NodeLedger {
     pub(crate) fn set_measurements(&mut self, devices: &[DeviceStatus], resident: impl Fn(&PodUid) -> bool) {
         for card in &mut self.cards {
             let device = devices.iter().find(|d| *d.card.uuid == *card.uuid);
-            card.measured = device.map_or_else(Measured::default, |d| {
-                let mut by_pod: Vec<(PodUid, Mib)> = Vec::new();
-                for holder in d.holders.iter().filter(|h| resident(&h.pod)) {
-                    match by_pod.iter_mut().find(|(uid, _)| *uid == holder.pod) {
-                        Some((_, used)) => *used = used.saturating_add(holder.used),
-                        None => by_pod.push((holder.pod.clone(), holder.used)),
-                    }
-                }
-                by_pod.sort();
-                Measured { foreign: d.foreign, by_pod }
-            });
+            card.measured = device.map_or_else(Measured::default, |d| Measured::of(d, &resident));
         }
         self.refresh_all();
     }
@@ -184,11 +179,7 @@ impl NodeLedger {
             let device = devices.iter().find(|d| *d.card.uuid == *card.uuid);
             let holders = device.iter().flat_map(|d| &d.holders).filter(|h| h.pod == *uid);
             let used = holders.fold(Mib(0), |sum, h| sum.saturating_add(h.used));
-            card.measured.by_pod.retain(|(u, _)| u != uid);
-            if used > Mib(0) {
-                card.measured.by_pod.push((uid.clone(), used));
-                card.measured.by_pod.sort();
-            }
+            card.measured.meet(uid, used);
         }
         self.refresh_all();
     }
@@ -219,7 +210,7 @@ impl NodeLedger {
             let kind = kind_of(&container.name).unwrap_or(ContainerKind::App);
             let mut grants = Vec::new();
             for device in &container.devices {
-                let at = self.find_or_add(node, &device.uuid, device.index, models);
+                let Some(at) = self.find_or_add(node, &device.uuid, device.index, models) else { continue };
                 let card = &self.cards[usize::from(at)];
                 let held = container.kind.unwrap_or_else(|| infer(card, device.memory, device.mig.is_some()));
                 grants.push(grant(card, at, held, device.memory, device.compute, device.mig.as_deref()));
@@ -230,7 +221,7 @@ impl NodeLedger {
         card_peaks(&view)
     }
 
-    fn find_or_add(&mut self, node: &str, uuid: &str, index: u32, models: &mut Models) -> u16 {
+    fn find_or_add(&mut self, node: &str, uuid: &str, index: u32, models: &mut Models) -> Option<u16> {
         let made_up = uuid == CardSpec::made_up_uuid(node, index);
         let find = |is: &dyn Fn(&Card) -> bool| self.cards.iter().position(is);
         let found = find(&|c| c.present && *c.uuid == *uuid)
@@ -241,14 +232,16 @@ impl NodeLedger {
                 find(&|c| c.present && c.spec.index == index && by_index(c))
             })
             .or_else(|| find(&|c| *c.uuid == *uuid));
-        let at = found.unwrap_or_else(|| {
+        if found.is_none() {
+            if self.cards.len() >= MAX_CARDS {
+                return None;
+            }
             let spec = CardSpec::new(uuid, index, "unknown", None);
             let mut card = Card::new(Arc::new(spec), models.model("unknown"), false);
             card.refresh(self.foreign_tolerance);
             self.cards.push(card);
-            self.cards.len() - 1
-        });
-        u16::try_from(at).expect("a node has fewer than 65,536 cards")
+        }
+        u16::try_from(found.unwrap_or(self.cards.len() - 1)).ok()
     }
 
     fn refresh_all(&mut self) {
@@ -270,10 +263,13 @@ fn holding(pod: PodId, uid: &PodUid, peak: &CardPeak) -> Holding {
     }
 }
 
-/// In the order of cards on a node.
+/// In the order of cards on a node; a UUID counts once, for it is a card's identity.
 fn sorted(specs: &[CardSpec]) -> Vec<&CardSpec> {
     let mut specs: Vec<&CardSpec> = specs.iter().collect();
+    specs.sort_by(|a, b| (&a.uuid, a.index).cmp(&(&b.uuid, b.index)));
+    specs.dedup_by(|b, a| a.uuid == b.uuid);
     specs.sort_by(|a, b| (a.index, &a.uuid).cmp(&(b.index, &b.uuid)));
+    specs.truncate(MAX_CARDS);
     specs
 }
 

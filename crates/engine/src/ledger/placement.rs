@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use crate::ledger::{Card, CardGrant, CardPeak, HoldKind, NodeLedger, card_peaks};
 use crate::model::{ContainerKind, Demand, GpuRequest, Mib, Partitioning, Percent, ShareMemory};
 
-/// Tries of one container on one card before the search gives up on a node.
-const BUDGET: u32 = 4096;
+/// Tries of one device on one card before the search gives up on a node.
+const BUDGET: u32 = 512;
 
 /// Which card a share prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,8 +153,12 @@ pub fn place(
         placement: Placement { containers: request.containers.iter().map(|_| ContainerPlacement::default()).collect() },
         budget: BUDGET,
     };
+    // What no arrangement can give needs no search; it also bounds how many devices are looked for.
+    if let Some(shortage) = search.lacking() {
+        return Err(shortage);
+    }
     let items = search.items();
-    if search.solve(&items, None) { Ok(search.placement) } else { Err(search.shortage()) }
+    if search.solve(&items, None) { Ok(search.placement) } else { Err(Shortage::Combination) }
 }
 
 /// The usual pod has one container with one demand, and needs no search: the same cards as [`Search`] finds.
@@ -250,8 +254,13 @@ impl Search<'_> {
     fn solve(&mut self, items: &[Item], after: Option<Rank>) -> bool {
         let Some((item, rest)) = items.split_first() else { return true };
         let after = if item.first { None } else { after };
+        let mut failed: SmallVec<[u16; 8]> = SmallVec::new();
         for (rank, grant) in self.options(*item) {
             if after.is_some_and(|a| rank <= a) || !self.fits(item.container, &grant) {
+                continue;
+            }
+            // What came to nothing on one card comes to nothing on its like.
+            if failed.iter().any(|at| self.is_alike(*at, grant.card)) {
                 continue;
             }
             // Whole cards and seats are not mixed for one demand.
@@ -261,13 +270,27 @@ impl Search<'_> {
             }
             let Some(budget) = self.budget.checked_sub(1) else { return false };
             self.budget = budget;
+            let grant_card = grant.card;
             self.placement.containers[item.container].grants.push(grant);
             if self.solve(rest, Some(rank)) {
                 return true;
             }
             self.placement.containers[item.container].grants.pop();
+            failed.push(grant_card);
         }
         false
+    }
+
+    /// Whether two cards are the same to this pod: in equal state, and holding nothing of it.
+    fn is_alike(&self, a: u16, b: u16) -> bool {
+        let held = |at: u16| self.placement.containers.iter().flat_map(|c| &c.grants).any(|g| g.card == at);
+        let (x, y) = (&self.cards[usize::from(a)], &self.cards[usize::from(b)]);
+        x.room() == y.room()
+            && x.spec().memory == y.spec().memory
+            && x.spec().partitioning == y.spec().partitioning
+            && x.partitions().is_empty()
+            && !held(a)
+            && !held(b)
     }
 
     /// Devices that could serve `item`, best first.
@@ -408,18 +431,30 @@ impl Search<'_> {
         }
     }
 
-    /// Why there is no placement: the first demand that cannot be met alone, or that they cannot together.
-    fn shortage(&self) -> Shortage {
+    /// The first demand that cannot be met even alone, or that there is not the memory for all of them together.
+    fn lacking(&self) -> Option<Shortage> {
         if self.cards.iter().all(|c| !c.present()) {
-            return Shortage::NoGpu;
+            return Some(Shortage::NoGpu);
         }
         let matching: Vec<&Card> =
             self.cards.iter().zip(&self.eligible).filter(|(c, e)| **e && c.present()).map(|(c, _)| c).collect();
         if matching.is_empty() {
-            return Shortage::NoMatch;
+            return Some(Shortage::NoMatch);
         }
-        let demands = self.request.containers.iter().flat_map(|c| &c.demands);
-        demands.filter_map(|d| self.demand_shortage(d, &matching)).next().unwrap_or(Shortage::Combination)
+        let mut demands = self.request.containers.iter().flat_map(|c| &c.demands);
+        demands.find_map(|d| self.demand_shortage(d, &matching)).or_else(|| self.lacking_together(&matching))
+    }
+
+    fn lacking_together(&self, cards: &[&Card]) -> Option<Shortage> {
+        // A part of a card is at least that part of the smallest one.
+        let smallest = cards.iter().filter_map(|c| c.spec().memory).min().unwrap_or_default();
+        let running = self.request.containers.iter().filter(|c| c.kind != ContainerKind::Init);
+        let asked = running.flat_map(|c| &c.demands).fold(0_u128, |sum, d| match d {
+            Demand::Share { memory, count, .. } => sum + u128::from(memory.on(smallest).0) * u128::from(*count),
+            _ => sum,
+        });
+        let free: u128 = cards.iter().map(|c| u128::from(c.room().memory.0)).sum();
+        (asked > free).then_some(Shortage::Combination)
     }
 }
 
@@ -461,7 +496,7 @@ fn share(at: u16, card: &Card, memory: ShareMemory, compute: Percent) -> Option<
 fn slice_grant(at: u16, card: &Card, slice: u16) -> CardGrant {
     let size = card.slice_size(slice).0;
     let nominal = card.partitions().get(usize::from(slice)).and_then(|p| crate::model::Partition::nominal(&p.profile));
-    let memory = nominal.map_or(Mib(0), |(_, gb)| Mib(gb * 1024));
+    let memory = nominal.map_or(Mib(0), |(_, gb)| Mib(gb.saturating_mul(1024)));
     CardGrant { card: at, kind: HoldKind::Slice, memory, compute: Percent(size / 10), slice: Some(slice) }
 }
 

@@ -29,6 +29,7 @@ pub use node::Node;
 pub use pod::{Assignment, Container, ContainerKind, HostPort, Pod, PodLevel};
 pub use quantity::{Quantity, QuantityError};
 pub use request::{ContainerDemand, Demand, GpuRequest, GpuShape, RequestError, ShareMemory};
+pub(crate) use resources::bounded;
 pub use resources::{ResourceList, Resources};
 pub use selector::{
     CompiledRequirement, CompiledSelector, CompiledTerm, NodeSelector, NodeSelectorTerm, Operator, PreferredTerm,

@@ -24,17 +24,22 @@ pub struct Resources {
     scalars: SmallVec<[(Symbol, i64); 2]>,
 }
 
+/// No amount counts as more than this, 2^50 (a pebibyte, or a trillion cores): sums over the pods of a node stay far
+/// from overflow, and taking away is exactly the inverse of adding.
+const MOST: i64 = 1 << 50;
+
 impl Resources {
     /// Compiles a list; `pods` is not a resource here. Amounts round up.
     pub fn compile(list: &ResourceList, symbols: &mut Symbols) -> Self {
         let mut resources = Self::default();
         for (name, amount) in list {
+            let value = bounded(amount.value());
             match name.as_str() {
-                "cpu" => resources.cpu = amount.milli_value(),
-                "memory" => resources.memory = amount.value(),
-                "ephemeral-storage" => resources.ephemeral = amount.value(),
+                "cpu" => resources.cpu = bounded(amount.milli_value()),
+                "memory" => resources.memory = value,
+                "ephemeral-storage" => resources.ephemeral = value,
                 "pods" => {}
-                _ => resources.add_scalar(symbols.intern(name), amount.value()),
+                _ => resources.add_scalar(symbols.intern(name), value),
             }
         }
         resources
@@ -53,7 +58,7 @@ impl Resources {
     fn add_scalar(&mut self, name: Symbol, amount: i64) {
         match self.scalars.binary_search_by_key(&name, |s| s.0) {
             Ok(at) => {
-                self.scalars[at].1 = self.scalars[at].1.saturating_add(amount);
+                self.scalars[at].1 = self.scalars[at].1.wrapping_add(amount);
                 if self.scalars[at].1 == 0 {
                     self.scalars.remove(at);
                 }
@@ -65,9 +70,9 @@ impl Resources {
 
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
-        self.cpu = self.cpu.saturating_add(other.cpu);
-        self.memory = self.memory.saturating_add(other.memory);
-        self.ephemeral = self.ephemeral.saturating_add(other.ephemeral);
+        self.cpu = self.cpu.wrapping_add(other.cpu);
+        self.memory = self.memory.wrapping_add(other.memory);
+        self.ephemeral = self.ephemeral.wrapping_add(other.ephemeral);
         for (name, amount) in &other.scalars {
             self.add_scalar(*name, *amount);
         }
@@ -75,11 +80,11 @@ impl Resources {
 
     /// Takes `other` away again.
     pub fn subtract(&mut self, other: &Self) {
-        self.cpu = self.cpu.saturating_sub(other.cpu);
-        self.memory = self.memory.saturating_sub(other.memory);
-        self.ephemeral = self.ephemeral.saturating_sub(other.ephemeral);
+        self.cpu = self.cpu.wrapping_sub(other.cpu);
+        self.memory = self.memory.wrapping_sub(other.memory);
+        self.ephemeral = self.ephemeral.wrapping_sub(other.ephemeral);
         for (name, amount) in &other.scalars {
-            self.add_scalar(*name, amount.saturating_neg());
+            self.add_scalar(*name, amount.wrapping_neg());
         }
     }
 
@@ -87,4 +92,9 @@ impl Resources {
     pub fn is_zero(&self) -> bool {
         self.cpu == 0 && self.memory == 0 && self.ephemeral == 0 && self.scalars.is_empty()
     }
+}
+
+/// An amount within the bounds that sums are safe with.
+pub(crate) fn bounded(amount: i64) -> i64 {
+    amount.clamp(-MOST, MOST)
 }

@@ -2,6 +2,7 @@
 
 mod balanced_allocation;
 mod best_fit;
+mod blocks;
 mod dot_product;
 mod fgd;
 mod gpu_clustering;
@@ -23,6 +24,7 @@ mod taint_toleration;
 
 pub use balanced_allocation::NodeResourcesBalancedAllocation;
 pub use best_fit::BestFit;
+pub use blocks::Blocks;
 pub use dot_product::DotProduct;
 pub use fgd::{Fgd, fragment};
 pub use gpu_clustering::GpuClustering;

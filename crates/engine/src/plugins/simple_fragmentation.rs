@@ -19,8 +19,9 @@ impl Score for SimpleFragmentation {
     }
     fn score(&self, placement: &Scoring<'_>) -> i64 {
         let cards = &placement.after.cards;
-        let total: u64 = cards.iter().map(|c| c.total.0).sum();
-        let free: u64 = cards.iter().map(|c| c.free.0).sum();
+        let sum = |part: fn(&crate::ledger::CardRoom) -> u64| cards.iter().map(part).fold(0_u64, u64::saturating_add);
+        let total = sum(|c| c.total.0);
+        let free = sum(|c| c.free.0);
         published_points(points(total.saturating_sub(free), total))
     }
 }

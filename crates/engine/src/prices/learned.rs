@@ -26,6 +26,10 @@ pub struct Learned {
     cpu_per_gpu: i64,
     /// CPU need of GPU pods (milli-cores, rising) and the part of them that need no more, in millionths.
     cpu_needs: Vec<(i64, i64)>,
+    /// Numbers of cards that requests ask for together, and the part of all demand that does, in millionths.
+    blocks: Vec<(u32, i64)>,
+    /// The part of pods that ran and went again, in millionths: none in a cluster that only fills.
+    turnover: i64,
     /// Sets of groups and the part of all demand that can use just these, in millionths.
     claims: Vec<(Vec<GroupId>, i64)>,
 }
@@ -36,8 +40,9 @@ impl Learned {
         let values = device_values(state, &old.values);
         let (mut cpu, mut gpu, mut pods) = (0_i128, PRIOR_GPU, 0_i128);
         let mut needs: BTreeMap<i64, i128> = BTreeMap::new();
+        let mut blocks: BTreeMap<u32, i128> = BTreeMap::new();
         for typical in state.mix().counts() {
-            let Some((cards, _)) = gpu_of(&typical.shape) else { continue };
+            let Some((cards, whole)) = gpu_of(&typical.shape) else { continue };
             let count = i128::from(typical.count);
             // Sizes in MiB are taken on the smallest card: the ratio errs towards less CPU.
             let size = size_on(&typical.shape, values.keys().next().copied().unwrap_or_default());
@@ -45,6 +50,9 @@ impl Learned {
             gpu += count * i128::from(cards) * i128::from(size.0);
             pods += count;
             *needs.entry(typical.shape.cpu).or_default() += count;
+            if whole && cards > 1 {
+                *blocks.entry(cards).or_default() += 1000 * count * i128::from(cards);
+            }
         }
         let mut below = 0_i128;
         let cpu_needs = needs
@@ -55,7 +63,9 @@ impl Learned {
             })
             .collect();
         let claims = claims(state, &values);
-        Self { values, cpu_per_gpu: ratio(cpu, gpu), cpu_needs, claims }
+        let turnover = ratio(i128::from(state.mix().departed()), i128::from(state.mix().arrived())).min(ONE);
+        let blocks = blocks.into_iter().map(|(cards, amount)| (cards, ratio(amount, gpu))).collect();
+        Self { values, cpu_per_gpu: ratio(cpu, gpu), cpu_needs, blocks, turnover, claims }
     }
 
     /// Values of parts of a card of this memory.
@@ -74,6 +84,14 @@ impl Learned {
     pub fn served_by(&self, cpu: i64) -> i64 {
         let below = self.cpu_needs.partition_point(|(need, _)| *need <= cpu);
         below.checked_sub(1).map_or(0, |at| self.cpu_needs[at].1)
+    }
+    /// Numbers of cards that requests ask for together, and the part of all demand that does, in millionths.
+    pub fn blocks(&self) -> &[(u32, i64)] {
+        &self.blocks
+    }
+    /// The part of pods that ran and went again, in millionths.
+    pub fn turnover(&self) -> i64 {
+        self.turnover
     }
     pub(super) fn claims(&self) -> &[(Vec<GroupId>, i64)] {
         &self.claims
@@ -103,6 +121,9 @@ impl Learned {
             || far(self.cpu_per_gpu, old.cpu_per_gpu)
             || all(self, old)
             || all(old, self)
+            || (self.turnover - old.turnover).abs() > MATERIAL
+            || self.blocks.len() != old.blocks.len()
+            || self.blocks.iter().zip(&old.blocks).any(|((k, p), (l, q))| k != l || (p - q).abs() > MATERIAL)
             || self.claims.len() != old.claims.len()
             || self.claims.iter().zip(&old.claims).any(|((a, p), (b, q))| a != b || (p - q).abs() > MATERIAL)
     }

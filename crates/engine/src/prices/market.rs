@@ -4,6 +4,9 @@ use crate::model::{NodeId, mul_div};
 use crate::prices::Learned;
 use crate::state::{GroupId, State};
 
+/// No node counts with more CPU than this (a billion cores): sums over all nodes stay far from overflow.
+const MOST_CPU: i64 = 1 << 40;
+
 /// One node's part of its group's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Part {
@@ -51,8 +54,8 @@ impl Market {
             Part {
                 group: node.group(),
                 free: room.cards.iter().map(worth).sum(),
-                spare_cpu: room.cpu.max(0).cast_unsigned().saturating_sub(needed).cast_signed(),
-                cpu: node.facts().map_or(0, |f| f.allocatable().cpu),
+                spare_cpu: room.cpu.clamp(0, MOST_CPU).cast_unsigned().saturating_sub(needed).cast_signed(),
+                cpu: node.facts().map_or(0, |f| f.allocatable().cpu).clamp(0, MOST_CPU),
             }
         });
         if self.parts.len() <= id.index() {

@@ -84,6 +84,7 @@ impl Queue {
         if place != Place::Active {
             self.pass_turn(pod);
         }
+        let retry = self.pods.get(&pod).filter(|w| w.place == place).and_then(|w| w.retry);
         let arrival = self.arrivals;
         match self.pods.get(&pod) {
             Some(_) => self.unlink(pod),
@@ -99,6 +100,10 @@ impl Queue {
             message: None,
         });
         waiting.key.priority = Reverse(priority);
+        if let Some(until) = retry {
+            waiting.retry = retry;
+            self.retries.insert((until, waiting.key));
+        }
         self.link(pod, place);
     }
 

@@ -103,10 +103,25 @@ impl ClassSpec {
 
 fn has_seats(pod: &Pod) -> bool {
     let is_share = |d: &crate::model::Demand| matches!(d, crate::model::Demand::Share { .. });
-    pod.containers
-        .iter()
-        .filter(|c| c.gpu.iter().any(is_share))
-        .all(|c| c.requests.get("nvidia.com/gpu.shared").is_some_and(|q| q.value() > 0))
+    pod.containers.iter().filter(|c| c.gpu.iter().any(is_share)).all(|c| {
+        let cards = c.gpu.iter().map(|d| if let crate::model::Demand::Share { count, .. } = d { *count } else { 0 });
+        let wanted = cards.map(i64::from).sum::<i64>();
+        c.requests.get("nvidia.com/gpu.shared").is_some_and(|q| q.value() >= wanted)
+    })
+}
+
+impl Class {
+    /// What evaluating it on one node counts as, in steps: several containers take a search.
+    pub fn effort(&self) -> u32 {
+        match self.spec.gpu.containers.as_slice() {
+            [] => 1,
+            [one] if one.demands.len() == 1 => 1,
+            several => {
+                let demands: usize = several.iter().map(|c| c.demands.len()).sum();
+                u32::try_from(demands).unwrap_or(u32::MAX).saturating_mul(16).min(512)
+            }
+        }
+    }
 }
 
 /// A class.

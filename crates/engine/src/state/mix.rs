@@ -44,6 +44,8 @@ pub struct Mix {
     counts: Vec<Typical>,
     index: Lookup<Shape, usize>,
     arrived: u64,
+    /// Pods that ran and went again.
+    departed: u64,
     /// Whether the typical shapes are given, not learnt.
     declared: bool,
     schedule: Schedule,
@@ -93,6 +95,16 @@ impl Mix {
     /// All shapes that arrived, in order of their first arrival.
     pub fn counts(&self) -> &[Typical] {
         &self.counts
+    }
+
+    /// Notes that a pod that ran is gone.
+    pub(crate) fn depart(&mut self) {
+        self.departed += 1;
+    }
+
+    /// Pods that ran and went again.
+    pub fn departed(&self) -> u64 {
+        self.departed
     }
 
     /// Pods that arrived.

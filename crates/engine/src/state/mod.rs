@@ -228,6 +228,8 @@ impl State {
         for pod in self.pods.iter() {
             pod.hash(&mut hasher);
         }
+        self.changed.hash(&mut hasher);
+        self.relaxed.hash(&mut hasher);
         hasher.finish()
     }
 
@@ -362,6 +364,14 @@ impl State {
         }
     }
 
+    /// After a transaction that is kept: what is done at once outside of one.
+    fn settle_kept(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get(id.index()).cloned() {
+            self.commit(id, Change::Relaxes, node);
+            self.bury(id);
+        }
+    }
+
     /// The only way to change a node: keeps the before-image, numbers the change, refreshes what is derived.
     fn change_node<T>(&mut self, id: NodeId, change: Change, f: impl FnOnce(&mut NodeState) -> T) -> T {
         self.remember_node(id);
@@ -429,7 +439,9 @@ impl State {
 
     /// Forgets a pod and gives back what it holds.
     pub(crate) fn remove_pod(&mut self, id: PodId) {
-        self.unplace(id);
+        if self.unplace(id).is_some() {
+            self.mix.depart();
+        }
         if let Some(entry) = self.pods.remove(id.index()) {
             self.pod_by_uid.remove(&entry.uid);
             self.classes.release(entry.class);

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use crate::contract::Notice;
 use crate::ledger::{Closed, Headroom, NodeLedger, Overcommit};
 use crate::model::{
-    CardSpec, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, PodId, PodUid, Resources, Symbol,
-    Symbols,
+    CardSpec, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, Partitioning, PodId, PodUid, Resources,
+    Symbol, Symbols,
 };
 use crate::state::class::PortKey;
 use crate::state::groups::GroupId;
@@ -42,7 +42,7 @@ impl NodeFacts {
             unschedulable: node.unschedulable,
             allocatable: Resources::compile(&node.allocatable, symbols),
             max_pods: node.allocatable.get("pods").map_or(DEFAULT_MAX_PODS, |q| q.value()),
-            offers_seats: node.allocatable.get(SEAT_RESOURCE).is_some_and(|q| q.value() > 0),
+            offers_seats: offers_seats(node),
             gpus_withdrawn: gpus_withdrawn(node),
             cards: node.cards.clone().into(),
         }
@@ -81,6 +81,13 @@ impl NodeFacts {
     pub fn cards(&self) -> &[CardSpec] {
         &self.cards
     }
+}
+
+/// Seats of time-sliced cards that go by the same name are no seats beside a share.
+fn offers_seats(node: &Node) -> bool {
+    let shareable = |c: &CardSpec| c.partitioning == Partitioning::OnDemand;
+    let seats = node.allocatable.get(SEAT_RESOURCE).is_some_and(|q| q.value() > 0);
+    seats && (node.cards.is_empty() || node.cards.iter().any(shareable))
 }
 
 fn gpus_withdrawn(node: &Node) -> bool {
@@ -234,7 +241,7 @@ impl NodeState {
         self.ledger.set_measurements(&[], |_| false);
     }
 
-    /// Counts what the report measured of a pod that we learn of only now.
+    /// What the report measured of a stranger is this pod's.
     pub(super) fn measure_pod(&mut self, uid: &PodUid) {
         if let (true, Some(report)) = (self.measuring, self.report.clone()) {
             self.ledger.measure_pod(uid, &report.devices);
@@ -246,8 +253,8 @@ impl NodeState {
             self.pods.insert(at, pod);
         }
         self.requested.add(&charge.requests);
-        self.non_zero_cpu = self.non_zero_cpu.saturating_add(charge.non_zero_cpu);
-        self.non_zero_memory = self.non_zero_memory.saturating_add(charge.non_zero_memory);
+        self.non_zero_cpu = self.non_zero_cpu.wrapping_add(charge.non_zero_cpu);
+        self.non_zero_memory = self.non_zero_memory.wrapping_add(charge.non_zero_memory);
         self.add_ports(&charge.ports);
     }
 
@@ -256,8 +263,8 @@ impl NodeState {
             self.pods.remove(at);
         }
         self.requested.subtract(&charge.requests);
-        self.non_zero_cpu = self.non_zero_cpu.saturating_sub(charge.non_zero_cpu);
-        self.non_zero_memory = self.non_zero_memory.saturating_sub(charge.non_zero_memory);
+        self.non_zero_cpu = self.non_zero_cpu.wrapping_sub(charge.non_zero_cpu);
+        self.non_zero_memory = self.non_zero_memory.wrapping_sub(charge.non_zero_memory);
         self.remove_ports(&charge.ports);
     }
 
@@ -277,8 +284,8 @@ impl NodeState {
     pub(super) fn recharge(&mut self, old: &Charge, new: &Charge) {
         self.requested.subtract(&old.requests);
         self.requested.add(&new.requests);
-        self.non_zero_cpu += new.non_zero_cpu - old.non_zero_cpu;
-        self.non_zero_memory += new.non_zero_memory - old.non_zero_memory;
+        self.non_zero_cpu = self.non_zero_cpu.wrapping_sub(old.non_zero_cpu).wrapping_add(new.non_zero_cpu);
+        self.non_zero_memory = self.non_zero_memory.wrapping_sub(old.non_zero_memory).wrapping_add(new.non_zero_memory);
         self.remove_ports(&old.ports);
         self.add_ports(&new.ports);
     }

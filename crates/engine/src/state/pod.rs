@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, ClassId, ContainerKind, NodeId, Pod, PodId, PodName, PodUid, Resources, Symbols, Timestamp,
+    Allocation, ClassId, ContainerKind, NodeId, Pod, PodId, PodName, PodUid, Resources, Symbols, Timestamp, bounded,
     effective_requests, non_zero_requests,
 };
 use crate::state::class::PortKey;
@@ -30,8 +30,8 @@ impl Charge {
         ports.sort_unstable();
         Self {
             requests: Resources::compile(&effective_requests(pod), symbols),
-            non_zero_cpu: non_zero.get("cpu").map_or(0, |q| q.milli_value()),
-            non_zero_memory: non_zero.get("memory").map_or(0, |q| q.value()),
+            non_zero_cpu: non_zero.get("cpu").map_or(0, |q| bounded(q.milli_value())),
+            non_zero_memory: non_zero.get("memory").map_or(0, |q| bounded(q.value())),
             ports: ports.into(),
         }
     }

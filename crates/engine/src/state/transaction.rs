@@ -71,10 +71,11 @@ impl State {
         match resolution {
             Resolution::Commit(value) => {
                 if self.transactions.is_empty() {
-                    // What was kept back while it could still be undone: ghosts whose last pod went.
+                    // What was kept back while it could still be undone: guesses that
+                    // can move, and ghosts whose last pod went.
                     for undo in std::mem::take(&mut self.log) {
                         if let Undo::Node(node) = undo {
-                            self.bury(node.id());
+                            self.settle_kept(node.id());
                         }
                     }
                 }

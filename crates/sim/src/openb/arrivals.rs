@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::error::{TraceError, read_text};
 use super::{TraceNode, TracePod};
+use crate::random::SplitMix;
 
 /// An order of arrival and of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,22 +70,5 @@ impl Arrivals {
             order.push(row);
         }
         Self { pods: order, nodes: (0..nodes.len()).collect() }
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`, by multiplication: the bias is n / 2^64.
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 }

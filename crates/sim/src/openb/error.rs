@@ -60,7 +60,7 @@ pub enum TraceError {
 }
 
 /// A CSV file read by column name.
-pub(super) struct Table {
+pub(crate) struct Table {
     path: PathBuf,
     columns: Vec<(&'static str, usize)>,
     reader: csv::Reader<BufReader<File>>,
@@ -101,7 +101,7 @@ impl Table {
 }
 
 /// One row.
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     path: &'a Path,
     columns: &'a [(&'static str, usize)],
     record: &'a csv::StringRecord,

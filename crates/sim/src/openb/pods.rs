@@ -26,11 +26,13 @@ pub struct TracePod {
 }
 
 impl TracePod {
-    /// What it asks for, in thousandths of a card.
+    /// What it asks for, in thousandths of a card; of memory and compute the larger part.
     pub fn gpu_milli(&self) -> u64 {
         match &self.demand {
             Some(Demand::Cards { count }) => 1000 * u64::from(*count),
-            Some(Demand::Share { memory: ShareMemory::Fraction(part), .. }) => u64::from(part.0),
+            Some(Demand::Share { memory: ShareMemory::Fraction(part), compute, count }) => {
+                u64::from(*count) * u64::from(part.0.max(10 * compute.0))
+            }
             _ => 0,
         }
     }

@@ -1,9 +1,10 @@
-//! What came of a run.
+//! A cluster filled until nothing fits.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::Serialize;
+
+use super::{Arrived, Capacity, Decisions, round};
 
 /// Loads that are reported by themselves, in percent of the cluster.
 const LANDMARKS: [u64; 7] = [80, 90, 95, 100, 110, 120, 130];
@@ -15,6 +16,8 @@ const LANDMARKS: [u64; 7] = [80, 90, 95, 100, 110, 120, 130];
 pub struct Run {
     /// The trace.
     pub trace: String,
+    /// How it was replayed: `fill`.
+    pub protocol: &'static str,
     /// The policy.
     pub policy: String,
     /// The seed, where there is one.
@@ -45,24 +48,6 @@ impl Serialize for Load {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
-}
-
-/// Demand that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Arrived {
-    /// Pods.
-    pub pods: u64,
-    /// Thousandths of a card.
-    pub gpu_milli: u64,
-}
-
-/// The cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Capacity {
-    /// Thousandths of a card.
-    pub gpu_milli: u64,
 }
 
 /// Means over the pods that arrived within one percent of load.
@@ -109,22 +94,6 @@ impl From<&Point> for Landmark {
     }
 }
 
-/// Wall time of decisions.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Decisions {
-    /// How many.
-    pub count: u64,
-    /// Per second of deciding.
-    pub per_second: f64,
-    /// Median, in microseconds.
-    #[serde(rename = "p50us")]
-    pub p50_us: f64,
-    /// 99th percentile, in microseconds.
-    #[serde(rename = "p99us")]
-    pub p99_us: f64,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Bin {
     events: u64,
@@ -138,6 +107,7 @@ impl Run {
     pub(crate) fn new(trace: &str, policy: &str, seed: Option<u64>, capacity_milli: u64) -> Self {
         Self {
             trace: trace.to_owned(),
+            protocol: "fill",
             policy: policy.to_owned(),
             seed,
             arrived: Arrived { pods: 0, gpu_milli: 0 },
@@ -202,23 +172,5 @@ impl Run {
     /// Allocated percent at a load.
     pub fn allocated_at(&self, load: u64) -> Option<f64> {
         self.curve.iter().find(|p| p.arrived_pct == load as f64).map(|p| p.allocated_pct)
-    }
-}
-
-/// To four decimals, so that reports are short and stable.
-fn round(x: f64) -> f64 {
-    (x * 10_000.0).round() / 10_000.0
-}
-
-impl Decisions {
-    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let total: Duration = times.iter().sum();
-        let at = |permille: usize| -> f64 {
-            let index = (times.len() * permille / 1000).min(times.len().saturating_sub(1));
-            times.get(index).map_or(0.0, |t| (t.as_secs_f64() * 1e7).round() / 10.0)
-        };
-        let per_second = if total.is_zero() { 0.0 } else { times.len() as f64 / total.as_secs_f64() };
-        Self { count: times.len() as u64, per_second: per_second.round(), p50_us: at(500), p99_us: at(990) }
     }
 }

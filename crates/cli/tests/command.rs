@@ -53,7 +53,7 @@ fn plan_says_what_becomes_of_every_pod() {
     assert_eq!(pod(&plan, "running")["assumed"], true);
     let share = pod(&plan, "share");
     assert_eq!((&share["phase"], &share["node"]), (&"Scheduled".into(), &"n1".into()));
-    let gpu = serde_json::json!({"container": "main", "uuid": "n1/gpu-1", "index": 1, "memoryMiB": 8192,
+    let gpu = serde_json::json!({"container": "main", "uuid": "n1/gpu-1", "index": 1, "kind": "share", "memoryMiB": 8192,
         "computePercent": 30, "mig": null});
     assert_eq!(share["gpus"], serde_json::json!([gpu]));
     let expected =

@@ -6,7 +6,7 @@ use gpu_scheduler_engine::model::{
     CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Mib, Partition, Partitioning, PodUid,
 };
 
-use crate::node::product;
+use crate::node::{MOST_CARDS, product};
 use crate::objects::{GpuNodeState, ReportedDevice, ReportedHolder};
 use crate::problem::Finding;
 use crate::time;
@@ -25,10 +25,24 @@ pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> 
         ));
         return None;
     };
+    if status.updated_at.is_none() {
+        findings.push(Finding::new(
+            "status.updatedAt",
+            "it is missing, so nobody can tell how old the measurements are",
+            "check the agent; a plan takes the report as written just now",
+        ));
+    }
     let updated_at = time::read(status.updated_at.as_deref(), "status.updatedAt", findings).unwrap_or_default();
     let mut report = DeviceReport { node: metadata.name, updated_at, devices: Vec::with_capacity(devices.len()) };
     let mut seen = BTreeSet::new();
-    for (position, device) in devices.into_iter().enumerate() {
+    if devices.len() > MOST_CARDS as usize {
+        findings.push(Finding::new(
+            "status.devices",
+            format!("{} cards are more than any node has, and the first {MOST_CARDS} were taken", devices.len()),
+            "check the agent",
+        ));
+    }
+    for (position, device) in devices.into_iter().take(MOST_CARDS as usize).enumerate() {
         let field = format!("status.devices[{position}]");
         let index = device.index.unwrap_or(u32::try_from(position).unwrap_or(u32::MAX));
         let status = read_device(device, &report.node, index, &field, findings);

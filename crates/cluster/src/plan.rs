@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_scheduler_engine::ledger::Card;
-use gpu_scheduler_engine::model::{Allocation, PodUid, Timestamp};
+use gpu_scheduler_engine::model::{Allocation, ContainerAllocation, DeviceGrant, GrantKind, PodUid, Timestamp};
 use gpu_scheduler_engine::state::State;
 use gpu_scheduler_engine::{Action, Config, Engine, Event, Notice, Outcome, PodPhase, Step};
 use serde::Serialize;
@@ -82,6 +82,8 @@ pub struct PlannedGpu {
     pub uuid: String,
     /// Its index on the node.
     pub index: u32,
+    /// How it is held: `whole`, `share`, `mig` or `seat`; null where the record does not say.
+    pub kind: Option<&'static str>,
     /// Memory of it.
     #[serde(rename = "memoryMiB")]
     pub memory_mib: u64,
@@ -142,7 +144,11 @@ pub fn plan(dump: &Dump, config: Config, now: Timestamp) -> Plan {
         engine.handle(now, Event::NodeApplied(Box::new(node.clone())));
     }
     for report in &dump.reports {
-        engine.handle(now, Event::DevicesReported(Box::new(report.clone())));
+        let mut report = report.clone();
+        if report.updated_at == Timestamp::default() {
+            report.updated_at = now;
+        }
+        engine.handle(now, Event::DevicesReported(Box::new(report)));
     }
     // What runs is a fact before anything is decided.
     let live = || dump.pods.iter().filter_map(|p| if let PodFact::Live(pod) = p { Some(pod) } else { None });
@@ -208,7 +214,8 @@ fn planned_pod(engine: &Engine, uid: &PodUid, carried: &Carried) -> Option<Plann
             pod.gpus = gpus(&allocation);
             pod.assumed = guessed;
             if guessed {
-                pod.message = "its GPUs are assumed: it has no annotation gpu-scheduler/allocation".to_owned();
+                pod.message =
+                    "its GPUs are assumed: it has no annotation gpu-scheduler/allocation that can be read".to_owned();
             } else if engine.state().node_named(&node).is_none_or(|n| n.facts().is_none()) {
                 pod.message = format!("its node {node} is not in the dump");
             }
@@ -227,13 +234,20 @@ fn gates(state: &State, uid: &PodUid) -> String {
 }
 
 fn gpus(allocation: &Allocation) -> Vec<PlannedGpu> {
-    let device = |container: &str, d: &gpu_scheduler_engine::model::DeviceGrant| PlannedGpu {
-        container: container.to_owned(),
+    let kind = |kind: GrantKind| match kind {
+        GrantKind::Whole => "whole",
+        GrantKind::Share => "share",
+        GrantKind::Mig => "mig",
+        GrantKind::Seat => "seat",
+    };
+    let device = |container: &ContainerAllocation, d: &DeviceGrant| PlannedGpu {
+        container: container.name.clone(),
+        kind: container.kind.map(kind),
         uuid: d.uuid.clone(),
         index: d.index,
         memory_mib: d.memory.0,
         compute_percent: d.compute.0,
         mig: d.mig.clone(),
     };
-    allocation.containers.iter().flat_map(|c| c.devices.iter().map(|d| device(&c.name, d))).collect()
+    allocation.containers.iter().flat_map(|c| c.devices.iter().map(|d| device(c, d))).collect()
 }

@@ -103,7 +103,8 @@ fn render(plan: &Plan) -> String {
 fn gpus(pod: &PlannedPod) -> String {
     let one = |gpu: &PlannedGpu| match &gpu.mig {
         Some(slice) => format!("{}/{slice}", gpu.index),
-        None if gpu.compute_percent == 100 => gpu.index.to_string(),
+        None if gpu.kind == Some("whole") => gpu.index.to_string(),
+        None if gpu.kind == Some("seat") => format!("{}:seat", gpu.index),
         None if gpu.compute_percent == 0 => format!("{}:{}Mi", gpu.index, gpu.memory_mib),
         None => format!("{}:{}Mi/{}%", gpu.index, gpu.memory_mib, gpu.compute_percent),
     };

@@ -227,13 +227,14 @@ fn identity(kind: &str, fields: &Map<String, Value>, namespaced: bool) -> Option
     })
 }
 
-/// The newest timestamp of an object of any kind. Unreadable ones are reported where they mean something.
+/// The newest timestamp of an object of any kind. Unreadable ones are reported where they mean something. A time of
+/// deletion is none: it is when the grace period ends, which may be far ahead.
 fn newest(fields: &Map<String, Value>) -> Option<Timestamp> {
     let of = |parent: &str, name: &str| {
         let text = fields.get(parent)?.get(name)?.as_str()?;
         time::parse_timestamp(text).ok()
     };
-    of("metadata", "creationTimestamp").max(of("metadata", "deletionTimestamp")).max(of("status", "updatedAt"))
+    of("metadata", "creationTimestamp").max(of("status", "updatedAt"))
 }
 
 fn shape(value: &Value) -> &'static str {

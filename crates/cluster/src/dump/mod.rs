@@ -35,7 +35,7 @@ pub struct Dump {
     pub problems: Vec<Problem>,
     /// Kinds of which nothing is made, as `<apiVersion>/<kind>`, with the number of objects.
     pub ignored: BTreeMap<String, usize>,
-    /// The newest timestamp of any object: creation, deletion, or a report's update.
+    /// The newest timestamp of any object: its creation, or a report's update.
     pub newest: Option<Timestamp>,
 }
 

@@ -33,7 +33,8 @@ fn what_kubectl_writes() {
     );
     assert_eq!(pods(&dump), ["serving/done", "serving/infer-1", "default/waiting"]);
     assert_eq!(dump.ignored, [("apps/v1/Deployment".to_owned(), 1)].into());
-    assert_eq!(dump.newest, crate::parse_timestamp("2026-11-04T08:00:00Z").ok());
+    // Not the later deletionTimestamp: that is the end of a grace period.
+    assert_eq!(dump.newest, crate::parse_timestamp("2026-11-03T09:00:00.500Z").ok());
     let node = &dump.nodes[0];
     assert_eq!((node.name.as_str(), node.cards.len(), node.taints.len()), ("gpu-1", 2, 1));
     assert_eq!(node.allocatable["cpu"].milli_value(), 127_600);

@@ -15,7 +15,7 @@ const COUNT: &str = "nvidia.com/gpu.count";
 
 /// More cards than any machine has. A capacity beyond it is a mistake, and must not cost the memory that so
 /// many cards would take.
-const MOST_CARDS: u32 = 4096;
+pub(crate) const MOST_CARDS: u32 = 4096;
 
 /// The model name of a product label: without the suffix that GPU Feature Discovery adds where cards are
 /// time-sliced, because the card is the same.

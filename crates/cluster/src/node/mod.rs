@@ -10,7 +10,7 @@ use crate::pod::{effect, unknown_effect};
 use crate::problem::Finding;
 use crate::quantity::{Unreadable, read_list};
 
-pub(crate) use cards::product;
+pub(crate) use cards::{MOST_CARDS, product};
 
 /// Turns a node object into a fact, with the cards that the node itself tells of. What is wrong with it goes
 /// to `findings` and is left out; the node counts all the same. `O(size of the object + cards)`.

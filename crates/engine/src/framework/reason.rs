@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::framework::PluginName;
-use crate::ledger::Shortage;
-use crate::model::{GpuRequest, RequestError, Symbol, Symbols};
+use crate::ledger::{Barred, Shortage};
+use crate::model::{GpuRequest, Mib, RequestError, Symbol, Symbols};
 
 /// What a plugin says of a pod on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,11 +237,15 @@ impl Reason {
 
 fn gpu_detail(shortage: &Shortage) -> Option<String> {
     Some(match shortage {
-        Shortage::Cards { asked, free, total } => format!("{free} of {total} GPUs free, {asked} asked"),
-        Shortage::Memory { card, asked, free, largest } if asked > largest => {
+        Shortage::Cards { asked, free, total, barred } => {
+            format!("{free} of {total} GPUs free, {asked} asked{}", remarks(barred, false))
+        }
+        Shortage::Memory { card, asked, free, largest, .. } if asked > largest => {
             format!("GPU {card} has {free} free and {asked} is asked, more than the largest card's {largest}")
         }
-        Shortage::Memory { card, asked, free, .. } => format!("GPU {card} has {free} free, {asked} asked"),
+        Shortage::Memory { card, asked, free, barred, .. } => {
+            format!("GPU {card} has {free} free, {asked} asked{}", remarks(barred, true))
+        }
         Shortage::Compute { card, asked, free } => format!("GPU {card} has {free} compute free, {asked} asked"),
         Shortage::ShareCards { asked, fitting, total } => {
             format!("the share fits on {fitting} of {total} GPUs, {asked} distinct ones asked")
@@ -255,6 +259,23 @@ fn gpu_detail(shortage: &Shortage) -> Option<String> {
         }
         Shortage::NoGpu | Shortage::NoMatch | Shortage::NotShareable | Shortage::Combination => return None,
     })
+}
+
+/// What is the matter with cards, or with the `one` that is spoken of, besides that pods hold them.
+fn remarks(barred: &Barred, one: bool) -> String {
+    let mut remarks = Vec::new();
+    for (count, what) in [(barred.unhealthy, "unhealthy"), (barred.overcommitted, "overcommitted")] {
+        match count {
+            0 => {}
+            _ if one => remarks.push(what.to_owned()),
+            1 => remarks.push(format!("1 is {what}")),
+            n => remarks.push(format!("{n} are {what}")),
+        }
+    }
+    if barred.foreign > Mib(0) {
+        remarks.push(format!("{} used by processes without a grant", barred.foreign));
+    }
+    if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) }
 }
 
 /// What to say of a request in general, where no card of the cluster matches its model or UUIDs.

@@ -218,6 +218,10 @@ impl Card {
     pub fn foreign(&self) -> Mib {
         self.measured.foreign
     }
+    /// Memory used by processes that no grant on it explains.
+    pub fn unexplained(&self) -> Mib {
+        self.measured.foreign.saturating_add(self.ungranted())
+    }
     /// Its MIG slices, if it is partitioned.
     pub fn partitions(&self) -> &[Partition] {
         match &self.spec.partitioning {
@@ -395,8 +399,7 @@ impl Card {
 
     fn on_demand_room(&self, foreign_tolerance: Mib) -> Room {
         let idle_card = self.holdings.is_empty();
-        let unexplained = self.measured.foreign.saturating_add(self.ungranted());
-        let whole = idle_card && unexplained <= foreign_tolerance;
+        let whole = idle_card && self.unexplained() <= foreign_tolerance;
         let Some(total) = self.spec.memory else {
             return Room { whole, idle: MilliGpu(if whole { 1000 } else { 0 }), ..Room::default() };
         };

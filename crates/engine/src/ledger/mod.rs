@@ -22,4 +22,4 @@ pub use card::{Card, Closed, HoldKind, Holding, Overcommit, Room};
 pub use headroom::{CardRoom, Headroom};
 pub use node_ledger::{GpuUse, NodeLedger};
 pub use peak::{CardGrant, CardPeak, card_peaks};
-pub use placement::{CardChoice, ContainerPlacement, Placement, Shortage, place, share_candidates};
+pub use placement::{Barred, CardChoice, ContainerPlacement, Placement, Shortage, place, share_candidates};

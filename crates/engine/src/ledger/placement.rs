@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use crate::ledger::{Card, CardGrant, CardPeak, HoldKind, NodeLedger, card_peaks};
+use crate::ledger::{Card, CardGrant, CardPeak, Closed, HoldKind, NodeLedger, card_peaks};
 use crate::model::{ContainerKind, Demand, GpuRequest, Mib, Partitioning, Percent, ShareMemory};
 
 /// Tries of one device on one card before the search gives up on a node.
@@ -46,6 +46,32 @@ impl Placement {
     }
 }
 
+/// Cards that are not held and take nothing all the same, and memory that is used without being granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Barred {
+    /// Unhealthy cards.
+    pub unhealthy: u32,
+    /// Overcommitted cards.
+    pub overcommitted: u32,
+    /// Memory used by processes that no grant explains.
+    pub foreign: Mib,
+}
+
+impl Barred {
+    fn of<'a>(cards: impl Iterator<Item = &'a Card>) -> Self {
+        let mut barred = Self::default();
+        for card in cards {
+            match card.room().closed {
+                Some(Closed::Unhealthy) => barred.unhealthy += 1,
+                Some(Closed::Overcommitted(_)) => barred.overcommitted += 1,
+                _ => {}
+            }
+            barred.foreign = barred.foreign.saturating_add(card.unexplained());
+        }
+        barred
+    }
+}
+
 /// Why a node's cards do not do, with the numbers of the nearest miss.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Shortage {
@@ -61,6 +87,8 @@ pub enum Shortage {
         free: u32,
         /// All that match.
         total: u32,
+        /// Why others are not free, besides being held.
+        barred: Barred,
     },
     /// No card has the memory.
     Memory {
@@ -72,6 +100,8 @@ pub enum Shortage {
         free: Mib,
         /// Memory of the largest card.
         largest: Mib,
+        /// What else is the matter with it.
+        barred: Barred,
     },
     /// Cards have the memory, none of them the compute.
     Compute {
@@ -408,7 +438,10 @@ impl Search<'_> {
                 let usable = |c: &&&Card| !matches!(c.spec().partitioning, Partitioning::Mig(_));
                 let total = number(cards.iter().filter(usable).count());
                 let free = number(cards.iter().filter(|c| c.room().whole || c.room().seats > 0).count());
-                (free < *count).then_some(Shortage::Cards { asked: *count, free, total })
+                (free < *count).then(|| {
+                    let barred = Barred::of(cards.iter().copied());
+                    Shortage::Cards { asked: *count, free, total, barred }
+                })
             }
             Demand::Seats { count } => {
                 let total = number(cards.iter().filter(|c| c.seats() > 0).count());
@@ -513,13 +546,16 @@ fn share_shortage(memory: ShareMemory, compute: Percent, count: u32, cards: &[&C
     let with_memory: Vec<&(&Card, Mib)> = known.iter().filter(has_memory).collect();
     if with_memory.is_empty() {
         // Nearest: the card with the least missing, then the lowest index.
-        let missing =
-            |(card, total): &&(&Card, Mib)| (memory.on(*total).saturating_sub(card.room().memory), card.spec().index);
+        let missing = |(card, total): &&(&Card, Mib)| {
+            let short = memory.on(*total).saturating_sub(card.room().memory);
+            (card.room().closed.is_some(), short, card.spec().index)
+        };
         return known.iter().min_by_key(missing).map(|(card, total)| Shortage::Memory {
             card: card.spec().index,
             asked: memory.on(*total),
             free: card.room().memory,
             largest,
+            barred: Barred::of(std::iter::once(*card)),
         });
     }
     let fitting = with_memory.iter().filter(|(card, _)| compute <= card.room().compute).count();

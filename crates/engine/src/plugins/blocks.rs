@@ -7,7 +7,7 @@ use crate::prices::{Learned, ONE};
 use crate::state::State;
 
 /// Weight of free cards that requests for several could not use, in thousandths.
-const WEIGHT: i64 = 2500;
+const WEIGHT: i64 = 1500;
 
 /// `Blocks`: for every size k of requests for several cards, the free cards of the node that do not make up a
 /// block of k, weighted by the part of all demand that asks for k, and by how much pods come and go: where they

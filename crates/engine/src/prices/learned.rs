@@ -11,8 +11,10 @@ use crate::state::{GroupId, Shape, State};
 const PRIOR_GPU: i128 = 20_000;
 /// Cards that are assumed to be asked for by those who can use one model only, spread over the models.
 const PRIOR_CLAIMS: i128 = 20;
-/// A change of a learnt number below this, in millionths of it, is none.
+/// A change of a learnt number below this, in millionths of it, is none …
 const MATERIAL: i64 = ONE / 25;
+/// … and neither is one within the noise of what was seen: so many standard deviations of a mean.
+const NOISE: u64 = 2;
 /// Old prices that still make the demand worth this much of the optimum (in thousandths) stay. Optimal prices
 /// are seldom unique: without this they would jump about from one optimum to the next.
 const GOOD_ENOUGH: u128 = 1000;
@@ -108,24 +110,26 @@ impl Learned {
     }
 
     /// Whether the difference is worth a second look at every node.
-    pub(super) fn differs_from(&self, old: &Self) -> bool {
-        let far = |a: i64, b: i64| (a - b).abs() > b.abs() / (ONE / MATERIAL);
+    pub(super) fn differs_from(&self, old: &Self, arrived: u64) -> bool {
+        let noise = (NOISE * ONE.cast_unsigned() / arrived.isqrt().max(1)).min(ONE.cast_unsigned() / 4);
+        let material = MATERIAL.max(noise.cast_signed());
+        let far = |a: i64, b: i64| (a - b).abs() > b.abs() / (ONE / material).max(1);
         let parts = |v: &DeviceValues, w: &DeviceValues| {
             (0..=100).any(|cell| far(v.worth(MilliGpu(cell * 10)), w.worth(MilliGpu(cell * 10))))
                 || (1..=100).any(|cell| far(v.price(MilliGpu(cell * 10)), w.price(MilliGpu(cell * 10))))
         };
         let all =
-            |a: &Self, b: &Self| a.cpu_needs.iter().any(|(need, part)| (part - b.served_by(*need)).abs() > MATERIAL);
+            |a: &Self, b: &Self| a.cpu_needs.iter().any(|(need, part)| (part - b.served_by(*need)).abs() > material);
         !self.values.keys().eq(old.values.keys())
             || self.values.values().zip(old.values.values()).any(|(v, w)| parts(v, w))
             || far(self.cpu_per_gpu, old.cpu_per_gpu)
             || all(self, old)
             || all(old, self)
-            || (self.turnover - old.turnover).abs() > MATERIAL
+            || (self.turnover - old.turnover).abs() > material
             || self.blocks.len() != old.blocks.len()
-            || self.blocks.iter().zip(&old.blocks).any(|((k, p), (l, q))| k != l || (p - q).abs() > MATERIAL)
+            || self.blocks.iter().zip(&old.blocks).any(|((k, p), (l, q))| k != l || (p - q).abs() > material)
             || self.claims.len() != old.claims.len()
-            || self.claims.iter().zip(&old.claims).any(|((a, p), (b, q))| a != b || (p - q).abs() > MATERIAL)
+            || self.claims.iter().zip(&old.claims).any(|((a, p), (b, q))| a != b || (p - q).abs() > material)
     }
 }
 

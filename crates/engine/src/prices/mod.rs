@@ -80,7 +80,7 @@ impl Prices {
     fn learn(&mut self, state: &State) {
         self.groups = state.groups().len();
         let fresh = Learned::from(state, &self.learned);
-        if fresh.differs_from(&self.learned) {
+        if fresh.differs_from(&self.learned, state.mix().arrived()) {
             self.learned = fresh;
             self.version += 1;
             self.market = Market::of(state, &self.learned);

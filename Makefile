@@ -28,6 +28,7 @@ demo: ## replay a GPU trace as clusters run today and as this scheduler does, an
 
 test: lint ## everything that must hold before a merge: lint, release build, all tests
 	$(CARGO) build --release --locked -p gpu-scheduler-cli
+	@scripts/check-report
 	@scripts/openb-status
 ifdef OPENB
 	# 200 replays: minutes with optimisation, the better part of an hour without.

@@ -25,6 +25,7 @@ mod queue;
 pub mod state;
 
 pub use contract::{Action, Condition, ConditionReason, Event, Notice, Outcome, PreBindStep, Step};
-pub use engine::{Config, DeclaredPod, Engine, Explanation, NodeExplanation, NodeVerdict, PodPhase, ProfileConfig};
+pub use engine::{Config, Engine, Explanation, NodeExplanation, NodeVerdict, PodPhase, ProfileConfig};
 pub use framework::Policy;
 pub use queue::Place;
+pub use state::DeclaredPod;

@@ -1,7 +1,8 @@
 //! What an engine is made with.
 
 use crate::framework::{Policy, Profile};
-use crate::model::{GpuShape, Mib, Millis, ModelPattern};
+use crate::model::{Mib, Millis};
+use crate::state::DeclaredPod;
 
 /// The scheduler name that pods address us by.
 const SCHEDULER: &str = "gpu-scheduler";
@@ -13,17 +14,6 @@ pub struct ProfileConfig {
     pub scheduler: String,
     /// The profile.
     pub profile: Profile,
-}
-
-/// A pod of a mix that is known beforehand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeclaredPod {
-    /// Milli-cores.
-    pub cpu: i64,
-    /// GPUs.
-    pub gpu: GpuShape,
-    /// Which models will do.
-    pub models: ModelPattern,
 }
 
 /// Settings of an engine.

@@ -9,7 +9,7 @@ mod wakeup;
 
 use std::collections::VecDeque;
 
-pub use config::{Config, DeclaredPod, ProfileConfig};
+pub use config::{Config, ProfileConfig};
 pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
 
 use crate::contract::{Action, Event, Step};

@@ -5,7 +5,7 @@
 //! a quarter, so that what policies derive from it stays valid between refreshes.
 
 use crate::collections::Lookup;
-use crate::model::{GpuShape, PatternId};
+use crate::model::{GpuShape, ModelPattern, PatternId};
 use crate::state::ClassSpec;
 
 /// Share of the pods, in percent, that the typical shapes must cover (FGD, section 5.1 of its paper).
@@ -27,6 +27,17 @@ impl Shape {
     pub fn of(spec: &ClassSpec) -> Self {
         Self { cpu: spec.charge.requests.cpu, gpu: spec.shape, pattern: spec.pattern }
     }
+}
+
+/// A pod of a mix that is known beforehand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredPod {
+    /// Milli-cores.
+    pub cpu: i64,
+    /// GPUs.
+    pub gpu: GpuShape,
+    /// Which models will do.
+    pub models: ModelPattern,
 }
 
 /// A typical shape with its weight.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub use class::{Class, ClassSpec, PortKey};
 pub use groups::{Group, GroupId, Groups};
 pub(crate) use mix::Schedule;
-pub use mix::{Mix, Shape, Typical};
+pub use mix::{DeclaredPod, Mix, Shape, Typical};
 pub use node::{NodeFacts, NodeState};
 pub use pod::{Charge, Placed, PodEntry, Stage};
 pub use sizes::Largest;
@@ -415,10 +415,9 @@ impl State {
     }
 
     /// Fixes the mix of requests.
-    pub(crate) fn declare_mix(&mut self, pods: &[crate::engine::DeclaredPod]) {
+    pub(crate) fn declare_mix(&mut self, pods: &[DeclaredPod]) {
         let models = &mut self.models;
-        let shape =
-            |p: &crate::engine::DeclaredPod| Shape { cpu: p.cpu, gpu: p.gpu, pattern: models.pattern(&p.models) };
+        let shape = |p: &DeclaredPod| Shape { cpu: p.cpu, gpu: p.gpu, pattern: models.pattern(&p.models) };
         let shapes: Vec<Shape> = pods.iter().map(shape).collect();
         self.mix.declare(shapes);
     }

@@ -115,3 +115,15 @@ fn unknown_memory_and_odd_shapes_have_a_price_too() {
     assert_eq!(run.place(gpu_pod("c", fraction(1))).as_deref(), Some("n2"));
     assert_eq!(run.place(gpu_pod("d", common::with_compute(1, 1))), None);
 }
+
+#[test]
+fn where_pods_come_and_go_the_first_of_much_the_same_nodes_wins() {
+    let mut run = Run::policy(Policy::ShadowPrice);
+    run.nodes([gpu_node("n1", 8), gpu_node("n2", 8)]);
+    // A little fuller is better, as long as pods only come.
+    run.pods([common::bound(gpu_pod("old", whole(1)), "n2", None)]);
+    assert_eq!(run.place(gpu_pod("a", whole(1))).as_deref(), Some("n2"));
+    taught(&mut run, (0..300).map(|_| gpu_pod("x", whole(1))));
+    assert!(run.engine.state().prices().learned().turnover() > 500_000, "most have gone again");
+    assert_eq!(run.place(gpu_pod("b", whole(1))).as_deref(), Some("n1"));
+}

@@ -97,7 +97,8 @@ impl Profile {
                 best = Some(candidate);
             }
         }
-        best
+        // Cards of one node are told apart exactly, nodes only by steps.
+        best.map(|candidate| Candidate { cost: self.coarse(state, candidate.cost), ..candidate })
     }
 
     /// Whether the filters let `class` onto `node`.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::framework::{Profile, ShareMode};
+use crate::model::Cost;
 use crate::plugins::{
     BestFit, Blocks, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName,
     NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity,
@@ -106,7 +107,8 @@ impl Policy {
                 .with_score(Stranding, 1)
                 .with_score(ShapeValue, 1)
                 .with_score(Scarcity, 1)
-                .with_score(Blocks, 1),
+                .with_score(Blocks, 1)
+                .tying_within(Cost::milli(150)),
             Self::Fgd => profile.weighing_cards().with_score(Fgd, 1),
             Self::BestFit => profile.with_score(BestFit, 1),
             Self::Packing => profile.with_score(GpuPacking, 1),

@@ -51,6 +51,7 @@ pub struct Profile {
     post_binds: Vec<Box<dyn PostBind>>,
     preference_weight: Option<Cost>,
     weighs_cards: bool,
+    tie_within: Cost,
     share_mode: ShareMode,
 }
 
@@ -123,6 +124,14 @@ impl Profile {
         self
     }
 
+    /// Lets costs within this much tie, so that the first node wins, as far as pods come and go
+    /// ([`Learned::turnover`](crate::prices::Learned::turnover)): first fit keeps the last nodes free for large requests.
+    #[must_use]
+    pub fn tying_within(mut self, cost: Cost) -> Self {
+        self.tie_within = cost;
+        self
+    }
+
     /// Sets what a share takes.
     #[must_use]
     pub fn with_share_mode(mut self, mode: ShareMode) -> Self {
@@ -151,6 +160,11 @@ impl Profile {
         let Some(group) = group else { return Cost(0) };
         let pricing = self.scorers.iter().filter(|s| s.plugin.prices_groups());
         pricing.fold(Cost(0), |sum, s| sum + Cost(s.plugin.group_cost(state, class, group)).times(s.weight))
+    }
+    /// The cost, rounded down to the steps within which costs tie.
+    pub(crate) fn coarse(&self, state: &State, cost: Cost) -> Cost {
+        let step = self.tie_within.0 / 1000 * (state.prices().learned().turnover() / 1000);
+        if step > 0 { Cost(cost.0.div_euclid(step).saturating_mul(step)) } else { cost }
     }
     pub(crate) fn weighs_cards(&self) -> bool {
         self.weighs_cards

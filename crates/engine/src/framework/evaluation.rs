@@ -157,7 +157,7 @@ impl Profile {
             let mut choices = SmallVec::new();
             for at in cards {
                 let card = &ledger[usize::from(at)];
-                let state = (card.model(), card.spec().memory, card.room().clone());
+                let state = (card.model(), card.memory(), card.room().clone());
                 if !seen.contains(&state) {
                     seen.push(state);
                     choices.push(CardChoice::Only(at));

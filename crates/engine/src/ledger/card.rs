@@ -168,6 +168,9 @@ impl Measured {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Card {
     pub(super) spec: Arc<CardSpec>,
+    /// Copies of what every evaluation reads, so that it need not follow the pointer.
+    memory: Option<Mib>,
+    on_demand: bool,
     pub(super) uuid: Arc<str>,
     pub(super) model: ModelId,
     pub(super) present: bool,
@@ -180,6 +183,8 @@ impl Card {
     pub(super) fn new(spec: Arc<CardSpec>, model: ModelId, present: bool) -> Self {
         let uuid = spec.uuid.as_str().into();
         Self {
+            memory: spec.memory,
+            on_demand: spec.partitioning == Partitioning::OnDemand,
             spec,
             uuid,
             model,
@@ -193,6 +198,14 @@ impl Card {
     /// What the card is.
     pub fn spec(&self) -> &CardSpec {
         &self.spec
+    }
+    /// Its memory, if it is known.
+    pub fn memory(&self) -> Option<Mib> {
+        self.memory
+    }
+    /// Whether it is whole or shared on demand: neither time-sliced nor partitioned.
+    pub fn is_on_demand(&self) -> bool {
+        self.on_demand
     }
     /// Its UUID.
     pub fn uuid(&self) -> &Arc<str> {
@@ -287,7 +300,7 @@ impl Card {
         match peak.kind {
             HoldKind::Whole => MilliGpu(0),
             HoldKind::Share => {
-                let Some(total) = self.spec.memory else { return MilliGpu(0) };
+                let Some(total) = self.memory else { return MilliGpu(0) };
                 let held: MilliGpu = self.holdings.iter().map(|h| self.size_of(h)).sum();
                 let size = share_size(peak.memory, peak.compute, total);
                 let left = self.room.memory.saturating_sub(peak.memory);

@@ -206,7 +206,7 @@ fn place_simply(
     let mut grants: SmallVec<[CardGrant; 2]> = SmallVec::new();
     match demand {
         Demand::Cards { count } => {
-            let free = cards.filter(|(_, c)| c.room().whole && c.spec().partitioning == Partitioning::OnDemand);
+            let free = cards.filter(|(_, c)| c.room().whole && c.is_on_demand());
             grants.extend(free.take(*count as usize).map(|(at, card)| whole(at, card)));
             if grants.len() < *count as usize {
                 return None;
@@ -237,7 +237,7 @@ pub fn share_candidates(
         let room = card.room();
         room.shareable
             && eligible(card)
-            && card.spec().memory.is_some_and(|total| memory.on(total) <= room.memory)
+            && card.memory().is_some_and(|total| memory.on(total) <= room.memory)
             && *compute <= room.compute
     };
     Some((0_u16..).zip(ledger.cards()).filter(|(_, card)| fits(card)).map(|(at, _)| at).collect())
@@ -511,7 +511,7 @@ fn weight(demand: &Demand) -> u64 {
 }
 
 fn whole(at: u16, card: &Card) -> CardGrant {
-    let memory = card.spec().memory.unwrap_or_default();
+    let memory = card.memory().unwrap_or_default();
     CardGrant { card: at, kind: HoldKind::Whole, memory, compute: Percent::ALL, slice: None }
 }
 
@@ -522,7 +522,7 @@ fn seat(at: u16, card: &Card) -> CardGrant {
 }
 
 fn share(at: u16, card: &Card, memory: ShareMemory, compute: Percent) -> Option<CardGrant> {
-    let total = card.spec().memory?;
+    let total = card.memory()?;
     Some(CardGrant { card: at, kind: HoldKind::Share, memory: memory.on(total), compute, slice: None })
 }
 

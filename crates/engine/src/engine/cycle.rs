@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::contract::ConditionReason;
-use crate::engine::Engine;
+use crate::engine::{Engine, profile_for};
 use crate::framework::{Diagnosis, Rescue, find_cards};
 use crate::model::{PodId, Timestamp};
 use crate::state::{Class, Resolution};
@@ -19,7 +19,7 @@ impl Engine {
             return true;
         };
         let class = self.state.class(entry.class).clone();
-        let Some(profile) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))).map(|(_, p)| p) else {
+        let Some(profile) = profile_for(&self.profiles, &class) else {
             self.queue.remove(pod);
             return true;
         };
@@ -59,7 +59,7 @@ impl Engine {
 
     /// No node will do: PostFilter, then the pod says why and waits for a change.
     fn give_up(&mut self, now: Timestamp, pod: PodId, class: &Arc<Class>) {
-        let Some(profile) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))).map(|(_, p)| p) else {
+        let Some(profile) = profile_for(&self.profiles, class) else {
             return;
         };
         let cache = self.caches.of(profile, &self.state, class);

@@ -82,7 +82,7 @@ impl Engine {
             (None, None) if pod.terminating => self.queue.remove(id),
             (None, None) => self.enqueue(id, known.map(|(_, class, _)| class)),
         }
-        self.state.recharge_to(id, &pod);
+        self.state.recharge(id);
     }
 
     /// A pod that waits: to the queue, unless nothing that matters has changed since it was put there.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, profile_for};
 use crate::framework::{Evaluation, PreFiltered, Rejection, ScoreTerm, best};
 use crate::ledger::CardChoice;
 use crate::model::{Allocation, Cost, NodeId, PodName, PodUid};
@@ -103,7 +103,7 @@ impl Engine {
 
     fn explain_nodes(&self, class: crate::model::ClassId, explanation: &mut Explanation) {
         let class = self.state.class(class);
-        let Some((_, profile)) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))) else { return };
+        let Some(profile) = profile_for(&self.profiles, class) else { return };
         let pre: PreFiltered = profile.pre_filter(&self.state, class);
         let evaluated: Vec<(NodeId, Evaluation)> = self
             .state

@@ -16,7 +16,7 @@ use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};
 use crate::model::{Millis, PodId, Timestamp};
 use crate::queue::Queue;
-use crate::state::State;
+use crate::state::{Class, State};
 use binding::Bindings;
 use wakeup::Leases;
 use wakeup::WakeCursor;
@@ -155,8 +155,7 @@ impl Engine {
     }
 
     fn profile_of(&self, pod: PodId) -> Option<&Profile> {
-        let profile = self.state.class(self.state.pod(pod)?.class).spec.profile?;
-        self.profiles.get(usize::from(profile)).map(|(_, p)| p)
+        profile_for(&self.profiles, self.state.class(self.state.pod(pod)?.class))
     }
 
     fn profile_index(&self, scheduler: &str) -> Option<u8> {
@@ -173,4 +172,9 @@ impl Engine {
             None => false,
         }
     }
+}
+
+/// The profile that schedules a class; `None` for pods of other schedulers.
+fn profile_for<'a>(profiles: &'a [(String, Profile)], class: &Class) -> Option<&'a Profile> {
+    class.spec.profile.and_then(|p| profiles.get(usize::from(p))).map(|(_, profile)| profile)
 }

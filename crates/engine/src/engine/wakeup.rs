@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, profile_for};
 use crate::model::{ClassId, NodeId, Timestamp};
 
 /// How far parked classes have been shown to changed nodes.
@@ -77,7 +77,7 @@ impl Engine {
 
     fn would_fit(&mut self, class: ClassId, node: NodeId) -> bool {
         let class = self.state.class(class).clone();
-        let Some((_, profile)) = class.spec.profile.and_then(|p| self.profiles.get(usize::from(p))) else {
+        let Some(profile) = profile_for(&self.profiles, &class) else {
             return false;
         };
         let Some(node) = self.state.node(node) else { return false };

@@ -44,7 +44,7 @@ pub struct ClassSpec {
     /// Which profile schedules it; `None` for pods of other schedulers.
     pub profile: Option<u8>,
     /// What it takes of a node.
-    pub charge: Charge,
+    pub charge: Arc<Charge>,
     /// The only node that will do.
     pub required_node: Option<Symbol>,
     /// `nodeSelector` and required node affinity.
@@ -83,7 +83,7 @@ impl ClassSpec {
         let preferred = pod.preferred_affinity.iter().filter(|p| p.weight != 0);
         let mut spec = Self {
             profile,
-            charge: Charge::of(pod, symbols),
+            charge: Arc::new(Charge::of(pod, symbols)),
             required_node: pod.required_node.as_deref().map(|n| symbols.intern(n)),
             selector: CompiledSelector::new(&pod.node_selector, pod.required_affinity.as_ref(), symbols),
             preferred: preferred

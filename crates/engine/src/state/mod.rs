@@ -397,16 +397,17 @@ impl State {
     pub(crate) fn apply_pod(&mut self, pod: &Pod, profile: Option<u8>) -> PodId {
         let spec = ClassSpec::compile(pod, profile, &mut self.symbols, &mut self.models);
         let class = self.classes.acquire(spec);
+        let charge = self.classes.get(class).spec.charge.clone();
         match self.pod_by_uid.get(&pod.uid).copied() {
             Some(id) => {
                 let known = self.pods.at_mut(id.index());
                 let old = known.class;
-                known.update(pod, class, &mut self.symbols);
+                known.update(pod, class, charge);
                 self.classes.release(old);
                 id
             }
             None => {
-                let entry = PodEntry::new(pod, class, &mut self.symbols);
+                let entry = PodEntry::new(pod, class, charge);
                 let id = PodId::from_index(self.pods.insert_with(|at| entry.in_slot(PodId::from_index(at))));
                 self.pod_by_uid.insert(pod.uid.clone(), id);
                 id
@@ -423,9 +424,9 @@ impl State {
     }
 
     /// Charges a placed pod by the newest version of it.
-    pub(crate) fn recharge_to(&mut self, id: PodId, pod: &Pod) {
-        let charge = Arc::new(Charge::of(pod, &mut self.symbols));
+    pub(crate) fn recharge(&mut self, id: PodId) {
         let Some(entry) = self.pods.get(id.index()) else { return };
+        let charge = self.classes.get(entry.class).spec.charge.clone();
         let (Some(placed), old) = (&entry.placed, entry.charge.clone()) else { return };
         if *old == *charge {
             return;

@@ -87,7 +87,7 @@ pub struct PodEntry {
 }
 
 impl PodEntry {
-    pub(super) fn new(pod: &Pod, class: ClassId, symbols: &mut Symbols) -> Self {
+    pub(super) fn new(pod: &Pod, class: ClassId, charge: Arc<Charge>) -> Self {
         let asks_gpu = pod.containers.iter().any(|c| !c.gpu.is_empty())
             || pod.assignment.as_ref().is_some_and(|a| a.allocation.is_some());
         let containers: Vec<_> = pod.containers.iter().filter(|_| asks_gpu).map(|c| (c.name.clone(), c.kind)).collect();
@@ -100,7 +100,7 @@ impl PodEntry {
             class,
             gates: pod.gates.clone().into(),
             terminating: pod.terminating,
-            charge: Arc::new(Charge::of(pod, symbols)),
+            charge,
             containers: containers.into(),
             placed: None,
         }
@@ -111,9 +111,9 @@ impl PodEntry {
         self
     }
 
-    /// Takes a new version of the pod. The charge of a placed pod changes by `State::recharge_to`.
-    pub(super) fn update(&mut self, pod: &Pod, class: ClassId, symbols: &mut Symbols) {
-        let fresh = Self::new(pod, class, symbols);
+    /// Takes a new version of the pod. The charge of a placed pod changes by `State::recharge`.
+    pub(super) fn update(&mut self, pod: &Pod, class: ClassId, charge: Arc<Charge>) {
+        let fresh = Self::new(pod, class, charge);
         let charge = if self.placed.is_some() { self.charge.clone() } else { fresh.charge };
         *self = Self { id: self.id, charge, placed: self.placed.take(), ..fresh };
     }

@@ -148,7 +148,7 @@ impl Bed {
                 Step::Act(Action::SetCondition { .. }) => {
                     self.engine.handle(now, Event::PodDeleted { uid: uid.clone() })
                 }
-                Step::Act(Action::Report(_)) | Step::Busy => {}
+                Step::Act(Action::Evict { .. } | Action::Report(_)) | Step::Busy => {}
                 Step::Rest => return (started.elapsed(), placed),
             }
         }

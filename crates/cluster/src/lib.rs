@@ -5,10 +5,15 @@
 //! it makes no sense: the part is left out and a [`Finding`] says which, why, and what to do about it.
 
 pub mod allocation;
+pub mod config;
 pub mod dialect;
+pub mod driver;
 pub mod dump;
+pub mod live;
+pub mod metrics;
 pub mod objects;
 pub mod plan;
+pub mod serve;
 
 mod device_report;
 mod node;

@@ -169,7 +169,7 @@ pub fn plan(dump: &Dump, config: Config, now: Timestamp) -> Plan {
         gpu_allocated_milli: cards().map(Card::held).map(|milli| u64::from(milli.0)).sum(),
     };
     let notices = outcome.notices.iter().map(Notice::to_string).collect();
-    Plan { pods, evictions: Vec::new(), moves: Vec::new(), summary, notices }
+    Plan { pods, evictions: outcome.evictions, moves: Vec::new(), summary, notices }
 }
 
 #[derive(Debug, Default)]
@@ -177,6 +177,7 @@ struct Carried {
     scheduled: BTreeSet<PodUid>,
     messages: BTreeMap<PodUid, String>,
     notices: Vec<Notice>,
+    evictions: Vec<Eviction>,
 }
 
 fn carry_out(engine: &mut Engine, now: Timestamp) -> Carried {
@@ -193,6 +194,16 @@ fn carry_out(engine: &mut Engine, now: Timestamp) -> Carried {
             }
             Step::Act(Action::SetCondition { uid, condition, .. }) => {
                 carried.messages.insert(uid, condition.message.to_string());
+            }
+            // Nobody else binds while a dump is planned, so nothing is bound late.
+            Step::Act(Action::Evict { uid, pod, reason, .. }) => {
+                carried.evictions.push(Eviction {
+                    namespace: pod.namespace.to_string(),
+                    name: pod.name.to_string(),
+                    reason: reason.to_string(),
+                    by: String::new(),
+                });
+                engine.handle(now, Event::PodDeleted { uid });
             }
             Step::Act(Action::Report(notice)) => carried.notices.push(notice),
             Step::Busy => {}

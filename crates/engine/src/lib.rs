@@ -24,8 +24,10 @@ pub mod prices;
 mod queue;
 pub mod state;
 
-pub use contract::{Action, Condition, ConditionReason, Event, Notice, Outcome, PreBindStep, Step};
-pub use engine::{Config, Engine, Explanation, NodeExplanation, NodeVerdict, PodPhase, ProfileConfig};
+pub use contract::{Action, Condition, ConditionReason, Event, EvictReason, Notice, Outcome, PreBindStep, Step};
+pub use engine::{
+    Attempted, Config, Engine, Explanation, NodeExplanation, NodeVerdict, Pending, PodPhase, ProfileConfig,
+};
 pub use framework::Policy;
 pub use queue::Place;
 pub use state::DeclaredPod;

@@ -67,7 +67,7 @@ impl Driver {
                 Step::Act(Action::PreBind { ticket, .. }) => {
                     self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Done });
                 }
-                Step::Act(Action::SetCondition { .. } | Action::Report(_)) | Step::Busy => {}
+                Step::Act(Action::SetCondition { .. } | Action::Evict { .. } | Action::Report(_)) | Step::Busy => {}
                 Step::Rest => return,
             }
         }

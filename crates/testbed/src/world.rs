@@ -328,12 +328,16 @@ impl World {
     fn perform(&mut self, action: Action) -> Result<(), String> {
         match action {
             Action::Report(notice) => self.output.push(format!("report: {notice}")),
-            Action::SetCondition { pod, condition: Condition { reason, message }, .. } => {
+            Action::SetCondition { pod, condition: Condition { reason, message, .. }, .. } => {
                 let what = match reason {
                     ConditionReason::Unschedulable => "pending",
                     ConditionReason::SchedulerError => "error",
                 };
                 self.output.push(format!("{what} {pod}: {message}"));
+            }
+            Action::Evict { uid, pod, node, reason, message } => {
+                self.output.push(format!("evict {pod} from {node} ({reason}): {message}"));
+                self.tell(Event::PodDeleted { uid });
             }
             Action::PreBind { ticket, pod, node, step, .. } => {
                 self.output.push(format!("prebind {pod} -> {node} {}: {}", step.plugin, step.work));

@@ -17,6 +17,8 @@ pub struct ObjectMeta {
     pub namespace: Option<String>,
     /// UID.
     pub uid: Option<String>,
+    /// Version, for whoever watches.
+    pub resource_version: Option<String>,
     /// RFC 3339.
     pub creation_timestamp: Option<String>,
     /// RFC 3339; set once the object is being deleted.

@@ -263,4 +263,7 @@ pub struct PodCondition {
     /// Its reason.
     #[serde(deserialize_with = "nullable")]
     pub reason: String,
+    /// Its message.
+    #[serde(deserialize_with = "nullable")]
+    pub message: String,
 }

@@ -137,6 +137,8 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
         .conditions
         .iter()
         .any(|c| c.kind == "PodResizePending" && c.status == "True" && c.reason == "Infeasible");
+    pod.said =
+        status.conditions.iter().find(|c| c.kind == "PodScheduled" && c.status == "False").map(|c| c.message.clone());
     pod.models = ask.models;
     pod.uuids = ask.uuids;
 

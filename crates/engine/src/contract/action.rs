@@ -56,8 +56,36 @@ pub enum Action {
         /// The condition.
         condition: Condition,
     },
+    /// Take a bound pod off its node: delete it, under its UID. What it holds counts until it is seen gone.
+    Evict {
+        /// The pod; a precondition of the write.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// Its node.
+        node: Arc<str>,
+        /// Why.
+        reason: EvictReason,
+        /// Why, with the particulars.
+        message: String,
+    },
     /// Tell people.
     Report(Notice),
+}
+
+/// Why a pod is taken off its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvictReason {
+    /// Another replica of the scheduler bound it late, onto a card that was given to others meanwhile.
+    GpuOvercommitted,
+}
+
+impl fmt::Display for EvictReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::GpuOvercommitted => "GPUOvercommitted",
+        })
+    }
 }
 
 /// Something for a plugin's driver half to do before a pod is bound.
@@ -76,6 +104,8 @@ pub struct Condition {
     pub reason: ConditionReason,
     /// Its message.
     pub message: Arc<str>,
+    /// Whether the pod says already, in other words, that it waits. Then the condition's time of transition stays.
+    pub again: bool,
 }
 
 /// The reason of a [`Condition`].

@@ -3,5 +3,5 @@
 mod action;
 mod event;
 
-pub use action::{Action, Condition, ConditionReason, Notice, PreBindStep, Step};
+pub use action::{Action, Condition, ConditionReason, EvictReason, Notice, PreBindStep, Step};
 pub use event::{Event, Outcome};

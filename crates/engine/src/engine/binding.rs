@@ -230,9 +230,9 @@ impl Engine {
         if waiting.message.as_ref() == Some(&message) {
             return;
         }
-        waiting.message = Some(message.clone());
+        let again = waiting.message.replace(message.clone()).is_some();
         let Some(entry) = self.state.pod(pod) else { return };
-        let condition = Condition { reason, message };
+        let condition = Condition { reason, message, again };
         self.outbox.push_back(Action::SetCondition { uid: entry.uid.clone(), pod: entry.name.clone(), condition });
     }
 }

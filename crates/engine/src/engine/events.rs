@@ -80,7 +80,14 @@ impl Engine {
             }
             (None, Some(Stage::Assumed)) => {}
             (None, None) if pod.terminating => self.queue.remove(id),
-            (None, None) => self.enqueue(id, known.map(|(_, class, _)| class)),
+            (None, None) => {
+                self.enqueue(id, known.map(|(_, class, _)| class));
+                if known.is_none()
+                    && let Some(waiting) = self.queue.get_mut(id)
+                {
+                    waiting.message = pod.said.as_deref().map(Into::into);
+                }
+            }
         }
         self.state.recharge(id);
     }
@@ -107,6 +114,7 @@ impl Engine {
     fn observe_assignment(&mut self, id: PodId, assignment: &Assignment) {
         let Some(entry) = self.state.pod(id) else { return };
         let name = entry.name.clone();
+        let late = self.queue.get(id).is_some();
         let known = entry.placed.clone();
         let node_of = |id| self.state.node(id).map(|n| n.name().clone());
         match known {
@@ -132,12 +140,23 @@ impl Engine {
                     self.undo_placement(id);
                 }
                 self.queue.remove(id);
-                self.state.observe(id, &assignment.node, assignment.allocation.as_ref());
+                self.observe_bind(id, assignment, late);
             }
             None => {
                 self.queue.remove(id);
-                self.state.observe(id, &assignment.node, assignment.allocation.as_ref());
+                self.observe_bind(id, assignment, late);
             }
+        }
+    }
+
+    /// A bind that is not ours. `late`: the pod was in our queue, so one of our kind bound it with knowledge older
+    /// than ours, or another scheduler did.
+    fn observe_bind(&mut self, id: PodId, assignment: &Assignment, late: bool) {
+        let record = assignment.allocation.as_ref();
+        let before = if late { self.in_trouble(&assignment.node) } else { Vec::new() };
+        self.state.observe(id, &assignment.node, record);
+        if let (true, Some(record)) = (late, record) {
+            self.evict_if_double(id, record, &assignment.node, &before);
         }
     }
 

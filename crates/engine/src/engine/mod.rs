@@ -3,14 +3,17 @@
 mod binding;
 mod config;
 mod cycle;
+mod double_hold;
 mod events;
 mod explain;
+mod pending;
 mod wakeup;
 
 use std::collections::VecDeque;
 
 pub use config::{Config, ProfileConfig};
 pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
+pub use pending::{Attempted, Pending};
 
 use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};

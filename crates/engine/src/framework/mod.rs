@@ -6,6 +6,7 @@
 //! where no node will do.
 
 mod cache;
+mod choice;
 mod diagnosis;
 mod evaluation;
 mod plugin;
@@ -14,6 +15,7 @@ mod profile;
 mod reason;
 
 pub(crate) use cache::{ClassCaches, best};
+pub use choice::{ChoiceError, Disabled, ExtensionPoint};
 pub use diagnosis::Diagnosis;
 pub(crate) use evaluation::find_cards;
 pub use evaluation::{Candidate, Evaluation, ScoreTerm};

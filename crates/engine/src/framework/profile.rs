@@ -3,9 +3,11 @@
 use smallvec::SmallVec;
 
 use crate::framework::{
-    Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Reason, Reserve, Score, Selection,
+    ChoiceError, Disabled, ExtensionPoint, Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue,
+    PreFilter, Reason, Reserve, Score, Selection,
 };
 use crate::model::Cost;
+use crate::plugins::{filters, is_required, names, pre_filters, scores};
 use crate::state::{Class, GroupId, State};
 
 /// Kubernetes' preference points in milli-GPU: what a point of affinity is worth in fragmented GPU.
@@ -110,6 +112,76 @@ impl Profile {
         self
     }
 
+    /// Adds the plugin of this name; one that is there already keeps its place and takes the weight, which counts for
+    /// Score alone. The cost stays one sum, whatever is added.
+    ///
+    /// # Errors
+    /// If the point has no plugin of that name.
+    pub fn enabling(mut self, point: ExtensionPoint, name: &str, weight: i64) -> Result<Self, ChoiceError> {
+        match point {
+            ExtensionPoint::PreFilter => {
+                let plugin =
+                    pre_filters().into_iter().find(|p| p.name() == name).ok_or_else(|| unknown(point, name))?;
+                if self.pre_filters.iter().all(|p| p.name() != name) {
+                    self.pre_filters.push(plugin);
+                }
+            }
+            ExtensionPoint::Filter => {
+                let plugin = filters().into_iter().find(|p| p.name() == name).ok_or_else(|| unknown(point, name))?;
+                if self.filters.iter().all(|p| p.name() != name) {
+                    self.filters.push(plugin);
+                }
+            }
+            ExtensionPoint::Score => {
+                let plugin = scores().into_iter().find(|p| p.name() == name).ok_or_else(|| unknown(point, name))?;
+                match self.scorers.iter_mut().find(|s| s.plugin.name() == name) {
+                    Some(known) => known.weight = weight,
+                    None => self.scorers.push(Scorer { plugin, weight }),
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Takes plugins out. One that is not in the profile is no error, one that does not exist is.
+    ///
+    /// # Errors
+    /// If the point has no plugin of that name, or must keep it.
+    pub fn disabling(mut self, point: ExtensionPoint, which: Disabled<'_>) -> Result<Self, ChoiceError> {
+        if let Disabled::Named(name) = which {
+            if !names(point).contains(&name) {
+                return Err(unknown(point, name));
+            }
+            if is_required(point, name) {
+                return Err(ChoiceError::Required { point, name: name.to_owned() });
+            }
+        }
+        let stays = |name: PluginName| match which {
+            Disabled::All => is_required(point, name),
+            Disabled::Named(gone) => name != gone,
+        };
+        match point {
+            ExtensionPoint::PreFilter => self.pre_filters.retain(|p| stays(p.name())),
+            ExtensionPoint::Filter => self.filters.retain(|p| stays(p.name())),
+            ExtensionPoint::Score => self.scorers.retain(|s| stays(s.plugin.name())),
+        }
+        Ok(self)
+    }
+
+    /// The names of the plugins at a point, in the order in which they are asked; with their weights at Score, else 1.
+    pub fn plugins(&self, point: ExtensionPoint) -> Vec<(PluginName, i64)> {
+        match point {
+            ExtensionPoint::PreFilter => self.pre_filters.iter().map(|p| (p.name(), 1)).collect(),
+            ExtensionPoint::Filter => self.filters.iter().map(|p| (p.name(), 1)).collect(),
+            ExtensionPoint::Score => self.scorers.iter().map(|s| (s.plugin.name(), s.weight)).collect(),
+        }
+    }
+
+    /// What a preference point is worth.
+    pub fn preference_weight(&self) -> Cost {
+        self.preference_weight.unwrap_or(PREFERENCE_WEIGHT)
+    }
+
     /// Sets what a preference point is worth.
     #[must_use]
     pub fn with_preference_weight(mut self, weight: Cost) -> Self {
@@ -172,7 +244,7 @@ impl Profile {
 
     /// What `points` (0 to 100) of a plugin of this weight are worth.
     pub(crate) fn points(&self, points: i64, weight: i64) -> Cost {
-        self.preference_weight.unwrap_or(PREFERENCE_WEIGHT).times(points.saturating_mul(weight))
+        self.preference_weight().times(points.saturating_mul(weight))
     }
 
     /// Runs the PreFilter plugins: sets are intersected, the first refusal ends it.
@@ -209,5 +281,70 @@ impl Profile {
     pub(crate) fn epoch(&self, state: &State) -> u64 {
         // Epochs only grow, so a sum changes whenever one of them does.
         self.scorers.iter().fold(0, |sum, s| sum + s.plugin.epoch(state))
+    }
+}
+
+fn unknown(point: ExtensionPoint, name: &str) -> ChoiceError {
+    ChoiceError::Unknown { point, name: name.to_owned(), known: names(point) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+
+    fn plugins(profile: &Profile, point: ExtensionPoint) -> String {
+        let named = |(name, weight): (PluginName, i64)| format!("{name}={weight}");
+        profile.plugins(point).into_iter().map(named).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn an_enabled_plugin_keeps_its_place_or_comes_last() {
+        let score = ExtensionPoint::Score;
+        let profile = Policy::Fgd.profile().enabling(score, "NodeAffinity", 7).unwrap();
+        let profile = profile.enabling(score, "BestFit", 2).unwrap();
+        assert_eq!(plugins(&profile, score), "TaintToleration=3 NodeAffinity=7 FGD=1 BestFit=2");
+    }
+
+    #[test]
+    fn disabling_all_keeps_what_must_stay() {
+        for (point, left) in
+            [(ExtensionPoint::PreFilter, "GpuFit=1"), (ExtensionPoint::Filter, "GpuFit=1"), (ExtensionPoint::Score, "")]
+        {
+            let profile = Policy::ShadowPrice.profile().disabling(point, Disabled::All).unwrap();
+            assert_eq!(plugins(&profile, point), left);
+        }
+        let profile = Policy::Spread.profile().disabling(ExtensionPoint::Filter, Disabled::Named("NodePorts")).unwrap();
+        assert!(!plugins(&profile, ExtensionPoint::Filter).contains("NodePorts"));
+        assert!(plugins(&profile, ExtensionPoint::Filter).contains("NodeName"));
+    }
+
+    #[test]
+    fn what_is_not_there_or_must_stay_is_refused() {
+        let filter = ExtensionPoint::Filter;
+        let error = Policy::Fgd.profile().enabling(filter, "FGD", 1).unwrap_err();
+        assert!(error.to_string().starts_with("there is no filter plugin \"FGD\"; known are NodeName, "), "{error}");
+        let error = Policy::Fgd.profile().disabling(filter, Disabled::Named("GpuFit")).unwrap_err();
+        assert_eq!(error, ChoiceError::Required { point: filter, name: "GpuFit".into() });
+        assert!(Policy::Fgd.profile().disabling(filter, Disabled::Named("GPUFit")).is_err());
+    }
+
+    #[test]
+    fn every_plugin_of_every_policy_can_be_chosen_with_the_weight_it_has() {
+        for policy in Policy::ALL {
+            let profile = policy.profile();
+            for point in [ExtensionPoint::PreFilter, ExtensionPoint::Filter, ExtensionPoint::Score] {
+                for (name, weight) in profile.plugins(point) {
+                    assert!(names(point).contains(&name), "{name} of {policy}");
+                    assert!(point != ExtensionPoint::Score || weight == crate::plugins::default_weight(name), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_preference_point_is_worth_what_is_set() {
+        assert_eq!(Policy::Fgd.profile().preference_weight(), Cost::milli(10));
+        assert_eq!(Policy::Fgd.profile().with_preference_weight(Cost::milli(3)).points(100, 2), Cost::milli(600));
     }
 }

@@ -121,6 +121,8 @@ pub struct Pod {
     pub request_error: Option<RequestError>,
     /// Where it is bound, if it is.
     pub assignment: Option<Assignment>,
+    /// The message of its condition `PodScheduled=False`, if it has one: what was said before is not said again.
+    pub said: Option<String>,
     /// Whether it is being deleted. It holds what it has until it is gone, and is not scheduled.
     pub terminating: bool,
 }
@@ -150,6 +152,7 @@ impl Pod {
             uuids: Vec::new(),
             request_error: None,
             assignment: None,
+            said: None,
             terminating: false,
         }
     }

@@ -3,6 +3,7 @@
 mod balanced_allocation;
 mod best_fit;
 mod blocks;
+mod catalogue;
 mod dot_product;
 mod fgd;
 mod gpu_clustering;
@@ -25,6 +26,8 @@ mod taint_toleration;
 pub use balanced_allocation::NodeResourcesBalancedAllocation;
 pub use best_fit::BestFit;
 pub use blocks::Blocks;
+pub use catalogue::{default_weight, is_required, names};
+pub(crate) use catalogue::{filters, pre_filters, scores};
 pub use dot_product::DotProduct;
 pub use fgd::{Fgd, fragment};
 pub use gpu_clustering::GpuClustering;

@@ -57,6 +57,21 @@ pub(crate) struct Waiting {
     pub message: Option<Arc<str>>,
 }
 
+/// How many pods are where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Depths {
+    /// Ready to be tried.
+    pub active: usize,
+    /// Backing off.
+    pub backoff: usize,
+    /// Parked until something changes for them.
+    pub unschedulable: usize,
+    /// Kept out by PreEnqueue.
+    pub gated: usize,
+    /// Placed, and being bound.
+    pub in_flight: usize,
+}
+
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -77,6 +92,18 @@ impl Queue {
 
     pub fn get_mut(&mut self, pod: PodId) -> Option<&mut Waiting> {
         self.pods.get_mut(&pod)
+    }
+
+    /// How many pods are where. `O(pods that wait)`: gated ones and those in flight are in no index.
+    pub fn depths(&self) -> Depths {
+        let of = |place: fn(&Place) -> bool| self.pods.values().filter(|w| place(&w.place)).count();
+        Depths {
+            active: self.active.len(),
+            backoff: self.backoff.len(),
+            unschedulable: self.unschedulable.values().map(BTreeSet::len).sum(),
+            gated: of(|p| matches!(p, Place::Gated)),
+            in_flight: of(|p| matches!(p, Place::InFlight)),
+        }
     }
 
     /// Takes a pod in, or moves a known one; its age and history stay.

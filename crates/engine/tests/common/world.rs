@@ -132,7 +132,7 @@ impl World {
                         self.open.push(Open { ticket, uid, bind: Some((node.to_string(), allocation)) });
                     }
                     Action::PreBind { ticket, uid, .. } => self.open.push(Open { ticket, uid, bind: None }),
-                    Action::SetCondition { .. } | Action::Report(_) => {}
+                    Action::SetCondition { .. } | Action::Evict { .. } | Action::Report(_) => {}
                 }
             }
         }

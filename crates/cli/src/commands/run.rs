@@ -1,0 +1,166 @@
+//! `gpu-scheduler run`: the scheduler on a live cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gpu_scheduler_cluster::config::{BindAddress, Journal, LogFormat, RunConfig};
+use gpu_scheduler_cluster::driver::Limits;
+use gpu_scheduler_cluster::live::{Candidacy, LeaseName, Question, Reporter, Scheduler, Times, clients};
+use gpu_scheduler_cluster::metrics::Metrics;
+use gpu_scheduler_cluster::serve::{self, Ask, Health};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+use crate::Failure;
+
+/// Questions that may wait for the engine.
+const QUESTIONS: usize = 16;
+
+/// Schedule a cluster: watch it, decide, bind
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Configuration; without it the defaults (see docs/configuration.md)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the API server is, and who we are; without it $KUBECONFIG, ~/.kube/config, or the pod's service account
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Address of health, metrics and debug pages; overrides the configuration's bindAddress
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    bind_address: Option<SocketAddr>,
+    /// Whether other replicas may exist; overrides the configuration's leaderElection.leaderElect
+    #[arg(long, value_name = "BOOL")]
+    leader_elect: Option<bool>,
+    /// Write every event and action to compressed files in this folder, for `replay`; overrides journal.directory
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut config =
+        RunConfig::load(args.config.as_deref()).map_err(|e| Failure::WrongUse(anyhow!(e).context("--config")))?;
+    if let Some(address) = args.bind_address {
+        config.bind_address = BindAddress(address);
+    }
+    if let Some(elect) = args.leader_elect {
+        config.leader_election.leader_elect = elect;
+    }
+    if let Some(directory) = &args.journal {
+        let journal = config.journal.take().unwrap_or_else(|| Journal::in_directory(directory));
+        config.journal = Some(Journal { directory: directory.clone(), ..journal });
+    }
+    log(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+        .map_err(Failure::Failed)?;
+    runtime.block_on(schedule(args, config)).map_err(Failure::Failed)
+}
+
+fn log(config: &RunConfig) -> Result<(), Failure> {
+    let filter = EnvFilter::builder()
+        .with_env_var("GPU_SCHEDULER_LOG")
+        .try_from_env()
+        .unwrap_or_else(|_| EnvFilter::new(config.logging.level.as_str()));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.logging.format {
+        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
+        LogFormat::Text => subscriber.with_ansi(false).try_init(),
+    }
+    .map_err(|e| Failure::Failed(anyhow!("cannot start logging: {e}")))
+}
+
+async fn schedule(args: &Args, config: RunConfig) -> anyhow::Result<()> {
+    let (client, writes) = clients(args.kubeconfig.as_deref()).await?;
+    let instance = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
+    let election = &config.leader_election;
+    let times = Times {
+        lease: election.lease_duration.duration(),
+        renew_deadline: election.renew_deadline.duration(),
+        retry: election.retry_period.duration(),
+    };
+    let candidacy = election.leader_elect.then(|| Candidacy {
+        lease: LeaseName {
+            namespace: election.resource_namespace().to_owned(),
+            name: election.resource_name.to_string(),
+            identity: instance.clone(),
+        },
+        times,
+    });
+    let (metrics, health) = (Metrics::new(), Health::new(times.lease));
+    let (ask, questions) = mpsc::channel(QUESTIONS);
+    let (stop, shutdown) = watch::channel(false);
+    let mut stopped = shutdown.clone();
+    let ended = async move { drop(stopped.wait_for(|down| *down).await) };
+    let ask: Arc<dyn Ask> = Arc::new(Engine(ask));
+    let listen = config.bind_address.0;
+    let (address, server) =
+        serve::start(listen, metrics.clone(), health.clone(), config.to_json(), ask, Some(client.clone()), ended)
+            .await
+            .with_context(|| format!("cannot serve health and metrics on {listen}"))?;
+    info!(%address, instance, version = env!("CARGO_PKG_VERSION"), "gpu-scheduler starts");
+    tokio::spawn(wait_for_signal(stop, health.clone())?);
+    let limits = Limits { binds_in_flight: config.binds_in_flight.get() as usize };
+    let scheduler = Scheduler {
+        client,
+        writes,
+        limits,
+        candidacy,
+        reporter: Reporter { instance },
+        metrics,
+        health,
+        questions,
+        shutdown,
+        config,
+    };
+    scheduler.run().await;
+    server.await.context("the health server has panicked")?.context("the health server failed")
+}
+
+/// Says `true` at the first SIGTERM or SIGINT. A second one ends the process at once.
+fn wait_for_signal(stop: watch::Sender<bool>, health: Health) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        let mut asked = 0;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => asked += 1,
+                _ = interrupt.recv() => asked += 1,
+            }
+            if asked > 1 {
+                std::process::exit(130);
+            }
+            health.set_shutting_down();
+            // Nobody listens if the scheduler has ended by itself.
+            let _ = stop.send(true);
+        }
+    })
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".to_owned(), |h| h.trim().to_owned())
+}
+
+/// Asks the loop that owns the engine.
+struct Engine(mpsc::Sender<Question>);
+
+impl Ask for Engine {
+    fn explain(&self, namespace: &str, name: &str) -> BoxFuture<'_, Option<String>> {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        async move {
+            let (answer, answered) = oneshot::channel();
+            self.0.send(Question { namespace, name, answer }).await.ok()?;
+            answered.await.ok().flatten()
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,120 @@
+//! What happens outside.
+
+use gpu_scheduler_engine::model::Ticket;
+
+use crate::objects::{GpuNodeState, Node, ObjectMeta, Pod};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The watch of nodes.
+    Nodes(Change<Node>),
+    /// The watch of pods that are not finished.
+    Pods(Change<Pod>),
+    /// The watch of agents' reports.
+    Reports(Change<GpuNodeState>),
+    /// The answer to a bind request.
+    BindAnswered {
+        /// Of this order.
+        ticket: Ticket,
+        /// The answer.
+        answer: BindAnswer,
+    },
+    /// The answer to the question where a pod is.
+    ReadBack {
+        /// About the pod of this order.
+        ticket: Ticket,
+        /// The answer.
+        answer: ReadAnswer,
+    },
+}
+
+/// What a watch delivers: a list from time to time, between [`Change::Restarted`] and [`Change::Synced`], and changes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<T> {
+    /// All that exists follows, as [`Change::Listed`].
+    Restarted,
+    /// An object of a list.
+    Listed(Seen<T>),
+    /// The list is complete: what was not in it does not exist any more.
+    Synced,
+    /// An object appeared or changed.
+    Applied(Seen<T>),
+    /// An object is gone.
+    Deleted(Seen<T>),
+    /// The server does not know this kind: there are no objects of it.
+    Absent,
+}
+
+/// An object as far as it could be read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen<T> {
+    /// It could.
+    Object(Box<T>),
+    /// It could not: what it says of itself, and why.
+    Broken {
+        /// Its metadata, where at least that could be read.
+        metadata: Box<ObjectMeta>,
+        /// The error.
+        error: String,
+    },
+}
+
+/// Objects that name themselves.
+pub trait Named {
+    /// The metadata.
+    fn metadata(&self) -> &ObjectMeta;
+}
+
+macro_rules! named {
+    ($($kind:ty),*) => {$(
+        impl Named for $kind {
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+        }
+    )*};
+}
+named!(Node, Pod, GpuNodeState);
+
+impl<T: Named> Seen<T> {
+    /// The metadata.
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Object(object) => object.metadata(),
+            Self::Broken { metadata, .. } => metadata,
+        }
+    }
+
+    /// Namespace, empty for kinds that have none, and name.
+    pub fn reference(&self) -> (String, String) {
+        let metadata = self.metadata();
+        (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone())
+    }
+}
+
+/// How a bind request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindAnswer {
+    /// The API server took it.
+    Done,
+    /// The API server refused it, so it did not take effect. The text says why.
+    Refused(String),
+    /// Not sent: this replica does not lead any more. Its term is about to end.
+    Deposed,
+    /// Nobody knows whether it took effect: no answer, or one that says nothing about it.
+    Unknown(String),
+}
+
+/// Where a pod is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadAnswer {
+    /// On this node.
+    On(String),
+    /// Nowhere.
+    Unbound,
+    /// There is no pod of this name and UID.
+    Gone,
+    /// No answer.
+    Unknown(String),
+}

@@ -1,0 +1,285 @@
+//! What lies between watches and writes: facts go to the engine in order, its actions come back as effects to
+//! carry out, and their answers are made sure of before the engine hears of them.
+//!
+//! No I/O and no clock: time is an argument, so the same inputs give the same effects. Whoever runs it
+//! ([`crate::live`], or a test with a model of the API server) carries the effects out.
+
+mod binds;
+mod effect;
+mod explain;
+mod input;
+mod problems;
+mod sync;
+
+use std::collections::VecDeque;
+
+use gpu_scheduler_engine::model::{PodUid, Timestamp};
+use gpu_scheduler_engine::{Action, Engine, Event, Outcome, Step};
+
+use crate::objects;
+use crate::{read_device_report, read_node, read_pod};
+use binds::{Binds, Verdict};
+use problems::Problems;
+use sync::Sync;
+
+pub use effect::{BindOrder, Bound, Effect};
+pub use input::{BindAnswer, Change, Input, Named, ReadAnswer, Seen};
+
+/// What [`Driver::poll`] says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Carry this out, and poll again.
+    Do(Effect),
+    /// A slice of work is done and there is more: bring in what waits outside, and poll again.
+    Busy,
+    /// Nothing to do before the next input or [`Driver::next_wakeup`].
+    Rest,
+}
+
+/// Settings of a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Binds that may be on their way at once, at least 1.
+    pub binds_in_flight: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { binds_in_flight: 64 }
+    }
+}
+
+/// One term of a leader, from empty to deposed: nothing of it outlives the term.
+#[derive(Debug)]
+pub struct Driver {
+    engine: Engine,
+    pods: Sync<PodUid>,
+    nodes: Sync<String>,
+    reports: Sync<String>,
+    binds: Binds,
+    problems: Problems,
+    effects: VecDeque<Effect>,
+    limits: Limits,
+    draining: bool,
+}
+
+impl Driver {
+    /// A driver that has seen nothing yet, on an engine that knows nothing yet.
+    pub fn new(engine: Engine, limits: Limits) -> Self {
+        Self {
+            engine,
+            pods: Sync::default(),
+            nodes: Sync::default(),
+            reports: Sync::default(),
+            binds: Binds::default(),
+            problems: Problems::default(),
+            effects: VecDeque::new(),
+            limits: Limits { binds_in_flight: limits.binds_in_flight.max(1) },
+            draining: false,
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Whether all watches have delivered all there was: before that, nothing is decided.
+    pub fn synced(&self) -> bool {
+        self.pods.synced() && self.nodes.synced() && self.reports.synced()
+    }
+
+    /// Binds on their way.
+    pub fn binds_in_flight(&self) -> usize {
+        self.binds.len()
+    }
+
+    /// From now on nothing new is decided; what is on its way comes to its end.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Takes note of what happened outside. `O(object)`, and `O(objects of the kind)` at the end of a list.
+    pub fn handle(&mut self, now: Timestamp, input: Input) {
+        match input {
+            Input::Nodes(change) => self.take_node(now, change),
+            Input::Pods(change) => self.take_pod(now, change),
+            Input::Reports(change) => self.take_report(now, change),
+            Input::BindAnswered { ticket, answer } => {
+                let verdict = self.binds.answered(now, ticket, answer);
+                self.settle(now, verdict);
+            }
+            Input::ReadBack { ticket, answer } => {
+                let verdict = self.binds.read_back(now, ticket, answer);
+                self.settle(now, verdict);
+            }
+        }
+    }
+
+    /// What to do next. One call does at most one poll of the engine.
+    pub fn poll(&mut self, now: Timestamp) -> Turn {
+        self.effects.extend(self.binds.due(now));
+        if let Some(effect) = self.effects.pop_front() {
+            return Turn::Do(effect);
+        }
+        if !self.synced() || self.draining || self.binds.len() >= self.limits.binds_in_flight {
+            return Turn::Rest;
+        }
+        match self.engine.poll(now) {
+            Step::Rest => Turn::Rest,
+            Step::Busy => Turn::Busy,
+            Step::Act(action) => match self.effect(now, action) {
+                Some(effect) => Turn::Do(effect),
+                None => Turn::Busy,
+            },
+        }
+    }
+
+    /// When to poll again if nothing happens before.
+    pub fn next_wakeup(&self) -> Option<Timestamp> {
+        let engine = if self.synced() && !self.draining { self.engine.next_wakeup() } else { None };
+        [engine, self.binds.next_due()].into_iter().flatten().min()
+    }
+
+    /// An action as something to carry out; `None` where it is answered at once.
+    fn effect(&mut self, now: Timestamp, action: Action) -> Option<Effect> {
+        Some(match action {
+            Action::Bind { ticket, uid, pod, node, allocation } => {
+                let order = BindOrder::new(ticket, uid, pod, node, &allocation);
+                self.binds.start(order.clone());
+                Effect::Bind(order)
+            }
+            Action::PreBind { ticket, step, .. } => {
+                // No plugin of ours asks for preparations yet: one that does must come with whoever carries them out.
+                let why = format!("{}: nobody carries out its preparation {:?}", step.plugin, step.work);
+                self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Failed(why) });
+                return None;
+            }
+            Action::SetCondition { uid, pod, condition } => {
+                let profile = self.engine.attempted(&uid).map(|a| a.profile.to_owned()).unwrap_or_default();
+                Effect::Say { uid, pod, condition, profile }
+            }
+            Action::Evict { uid, pod, node, reason, message } => Effect::Evict { uid, pod, node, reason, message },
+            Action::Report(notice) => Effect::Report(notice),
+        })
+    }
+
+    fn settle(&mut self, now: Timestamp, verdict: Verdict) {
+        match verdict {
+            Verdict::Open => {}
+            Verdict::Ask(effect) => self.effects.push_back(effect),
+            Verdict::Bound(order) => {
+                let attempted = self.engine.attempted(&order.uid);
+                let bound = Bound {
+                    uid: order.uid,
+                    pod: order.pod,
+                    node: order.node,
+                    attempts: attempted.map_or(1, |a| a.attempts),
+                    created_at: attempted.map(|a| a.created_at),
+                    profile: attempted.map(|a| a.profile.to_owned()).unwrap_or_default(),
+                };
+                self.effects.push_back(Effect::Announce(bound));
+                self.engine.handle(now, Event::ActionFinished { ticket: order.ticket, outcome: Outcome::Done });
+            }
+            Verdict::Failed(order, why) => {
+                let outcome = Outcome::Failed(why);
+                self.engine.handle(now, Event::ActionFinished { ticket: order.ticket, outcome });
+            }
+        }
+    }
+
+    fn take_node(&mut self, now: Timestamp, change: Change<objects::Node>) {
+        let key = |seen: &Seen<objects::Node>| seen.metadata().name.clone();
+        match change {
+            Change::Restarted => self.nodes.restart(),
+            Change::Listed(seen) | Change::Applied(seen) => {
+                self.nodes.saw(key(&seen));
+                if let Some(node) = self.problems.readable("Node", seen, &mut self.effects, |node, findings| {
+                    let reference = (None, node.metadata.name.clone());
+                    (read_node(node, findings), reference)
+                }) {
+                    self.engine.handle(now, Event::NodeApplied(Box::new(node)));
+                }
+            }
+            Change::Deleted(seen) => {
+                let name = key(&seen);
+                self.nodes.lost(&name);
+                self.problems.forget("Node", "", &name);
+                self.engine.handle(now, Event::NodeDeleted { name });
+            }
+            Change::Synced | Change::Absent => {
+                let known = self.engine.state().live_nodes().map(|n| n.name().to_string());
+                let gone: Vec<_> = self.nodes.finish(known);
+                for name in gone {
+                    self.engine.handle(now, Event::NodeDeleted { name });
+                }
+            }
+        }
+    }
+
+    fn take_pod(&mut self, now: Timestamp, change: Change<objects::Pod>) {
+        let key = |seen: &Seen<objects::Pod>| PodUid::from(seen.metadata().uid.as_deref().unwrap_or_default());
+        match change {
+            Change::Restarted => self.pods.restart(),
+            Change::Listed(seen) | Change::Applied(seen) => {
+                self.pods.saw(key(&seen));
+                if let Some(fact) = self.problems.readable("Pod", seen, &mut self.effects, |pod, findings| {
+                    let reference = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+                    (read_pod(pod, findings), reference)
+                }) {
+                    self.engine.handle(now, fact.into());
+                }
+            }
+            Change::Deleted(seen) => {
+                let (namespace, name) = seen.reference();
+                self.problems.forget("Pod", &namespace, &name);
+                let uid = key(&seen);
+                self.pods.lost(&uid);
+                self.engine.handle(now, Event::PodDeleted { uid });
+            }
+            Change::Synced | Change::Absent => {
+                let gone = self.pods.finish(self.engine.state().pods().map(|p| p.uid.clone()));
+                for uid in gone {
+                    self.engine.handle(now, Event::PodDeleted { uid });
+                }
+            }
+        }
+    }
+
+    fn take_report(&mut self, now: Timestamp, change: Change<objects::GpuNodeState>) {
+        let key = |seen: &Seen<objects::GpuNodeState>| seen.metadata().name.clone();
+        match change {
+            Change::Restarted => self.reports.restart(),
+            Change::Listed(seen) | Change::Applied(seen) => {
+                self.reports.saw(key(&seen));
+                let report = self.problems.readable("GPUNodeState", seen, &mut self.effects, |report, findings| {
+                    let reference = (None, report.metadata.name.clone());
+                    (read_device_report(report, findings), reference)
+                });
+                if let Some(mut report) = report.flatten() {
+                    if report.updated_at == Timestamp::default() {
+                        report.updated_at = now;
+                    }
+                    self.engine.handle(now, Event::DevicesReported(Box::new(report)));
+                }
+            }
+            Change::Deleted(seen) => {
+                let node = key(&seen);
+                self.reports.lost(&node);
+                self.problems.forget("GPUNodeState", "", &node);
+                self.engine.handle(now, Event::DeviceReportDeleted { node });
+            }
+            Change::Synced | Change::Absent => {
+                let nodes = self.engine.state().nodes();
+                let known = nodes.filter(|n| n.report().is_some()).map(|n| n.name().to_string());
+                let gone: Vec<_> = self.reports.finish(known);
+                for node in gone {
+                    self.engine.handle(now, Event::DeviceReportDeleted { node });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

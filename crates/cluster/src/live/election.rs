@@ -1,0 +1,123 @@
+//! Who leads, decided as client-go does: whoever holds the Lease, until it has not changed for as long as it
+//! says. That time is measured by the observer's own clock, so clocks need not agree.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Times of an election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// For how long others respect a Lease that is not renewed.
+    pub lease: Duration,
+    /// After how long without a renewal the leader gives up by itself; less than `lease`.
+    pub renew_deadline: Duration,
+    /// How often to try.
+    pub retry: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(15), renew_deadline: Duration::from_secs(10), retry: Duration::from_secs(2) }
+    }
+}
+
+/// A Lease as it stands on the server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    /// Who holds it; empty: nobody.
+    pub holder: String,
+    /// For how long without a change others respect it.
+    pub lease: Duration,
+    /// When the holder says that it renewed it: compared, never computed with.
+    pub renewed: String,
+    /// How often it changed hands.
+    pub transitions: i32,
+    /// Version of the object, the precondition of a write.
+    pub version: String,
+}
+
+/// What to do about a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// There is none: create it.
+    Create,
+    /// It is free: take it, if it is still this version.
+    Take(Record),
+    /// It is ours: renew it, if it is still this version.
+    Renew(Record),
+    /// Somebody else holds it.
+    Wait,
+}
+
+/// One candidate's view.
+#[derive(Debug)]
+pub struct Election {
+    identity: String,
+    observed: Option<(Record, Instant)>,
+}
+
+impl Election {
+    /// A candidate.
+    pub fn new(identity: String) -> Self {
+        Self { identity, observed: None }
+    }
+
+    /// What to do, having seen this at `now`.
+    pub fn look(&mut self, now: Instant, current: Option<Record>) -> Wish {
+        let Some(record) = current else {
+            self.observed = None;
+            return Wish::Create;
+        };
+        if self.observed.as_ref().is_none_or(|(known, _)| *known != record) {
+            self.observed = Some((record.clone(), now));
+        }
+        let since = self.observed.as_ref().map_or(now, |(_, since)| *since);
+        if record.holder == self.identity {
+            Wish::Renew(record)
+        } else if record.holder.is_empty() || now >= since + record.lease {
+            Wish::Take(record)
+        } else {
+            Wish::Wait
+        }
+    }
+
+    /// Who holds the Lease, as last seen.
+    pub fn holder(&self) -> &str {
+        self.observed.as_ref().map_or("", |(record, _)| &record.holder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(holder: &str, renewed: &str) -> Record {
+        let lease = Duration::from_secs(15);
+        Record { holder: holder.into(), lease, renewed: renewed.into(), transitions: 1, version: renewed.into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_free_when_it_did_not_change_for_its_time_by_our_own_clock() {
+        let mut election = Election::new("b".into());
+        let start = Instant::now();
+        let at = |s: u64| start + Duration::from_secs(s);
+        for (second, seen, expected) in [
+            (0, None, Wish::Create),
+            // However old it says it is, it is new to us.
+            (1, Some(record("a", "1970")), Wish::Wait),
+            (15, Some(record("a", "1970")), Wish::Wait),
+            (16, Some(record("a", "1970")), Wish::Take(record("a", "1970"))),
+            // It was renewed after all.
+            (17, Some(record("a", "1971")), Wish::Wait),
+            (31, Some(record("a", "1971")), Wish::Wait),
+            (32, Some(record("a", "1971")), Wish::Take(record("a", "1971"))),
+            (33, Some(record("b", "1972")), Wish::Renew(record("b", "1972"))),
+            (99, Some(record("b", "1972")), Wish::Renew(record("b", "1972"))),
+            // Given back on purpose.
+            (100, Some(record("", "1973")), Wish::Take(record("", "1973"))),
+        ] {
+            assert_eq!(election.look(at(second), seen), expected, "at {second} s");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What is told rather than decided: conditions and events of pods. It trails behind binds, keeps only the newest
+//! condition of a pod, and never says of a pod that it waits once its bind is out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpu_scheduler_engine::Condition;
+use gpu_scheduler_engine::model::{PodName, PodUid};
+use http::{Method, StatusCode};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tracing::{debug, warn};
+
+use super::writer::{NoAnswer, Writer, path};
+use crate::metrics::{Metrics, WriteKind, WriteResult};
+
+/// Writers that tell at the same time.
+const TELLERS: usize = 4;
+/// Longest note of an event, as kube-scheduler cuts it.
+const LONGEST_NOTE: usize = 1024;
+/// Events that may wait. Beyond that the oldest are counted, not told one by one.
+const MOST_EVENTS: usize = 20_000;
+
+/// Who tells: `reportingController` and `reportingInstance` of events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporter {
+    /// Name of this process among the replicas.
+    pub instance: String,
+}
+
+/// An event about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EventDraft {
+    pub uid: PodUid,
+    pub pod: PodName,
+    pub warning: bool,
+    pub reason: String,
+    pub action: &'static str,
+    pub note: String,
+    /// The scheduler name that the pod calls us by.
+    pub profile: String,
+}
+
+#[derive(Debug)]
+struct Say {
+    pod: PodName,
+    condition: Condition,
+    profile: String,
+}
+
+#[derive(Debug, Default)]
+struct Desk {
+    conditions: BTreeMap<PodUid, Say>,
+    /// Pods of `conditions`, first come first served. May name pods that have nothing to say any more.
+    order: VecDeque<PodUid>,
+    events: VecDeque<EventDraft>,
+    untold: u64,
+    /// Pods whose condition is being written.
+    writing: BTreeMap<PodUid, Arc<Notify>>,
+}
+
+/// Tells, in the background.
+#[derive(Clone)]
+pub(super) struct Teller {
+    desk: Arc<Mutex<Desk>>,
+    work: Arc<Notify>,
+    writer: Writer,
+    reporter: Reporter,
+    metrics: Metrics,
+}
+
+impl Teller {
+    pub fn new(writer: Writer, reporter: Reporter, metrics: Metrics) -> Self {
+        Self { desk: Arc::default(), work: Arc::new(Notify::new()), writer, reporter, metrics }
+    }
+
+    fn desk(&self) -> std::sync::MutexGuard<'_, Desk> {
+        // A panic elsewhere leaves nothing half done here: each entry is put or taken whole.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pod waits, and why.
+    pub fn say(&self, uid: PodUid, pod: PodName, condition: Condition, profile: String) {
+        let mut desk = self.desk();
+        let mut say = Say { pod, condition, profile };
+        match desk.conditions.get(&uid) {
+            // What it had to say was never said: whether the pod says anything yet is as it was.
+            Some(before) => say.condition.again = before.condition.again,
+            None => desk.order.push_back(uid.clone()),
+        }
+        desk.conditions.insert(uid, say);
+        drop(desk);
+        self.work.notify_one();
+    }
+
+    /// Something happened.
+    pub fn event(&self, event: EventDraft) {
+        let mut desk = self.desk();
+        if desk.events.len() >= MOST_EVENTS {
+            desk.events.pop_front();
+            desk.untold += 1;
+        }
+        desk.events.push_back(event);
+        drop(desk);
+        self.work.notify_one();
+    }
+
+    /// From now on nothing is said about a pod that waited: its bind goes out. Waits for what is being written.
+    pub async fn hush(&self, uid: &PodUid) {
+        loop {
+            let writing = {
+                let mut desk = self.desk();
+                desk.conditions.remove(uid);
+                desk.writing.get(uid).cloned()
+            };
+            let Some(written) = writing else { return };
+            let done = written.notified();
+            // It may have ended between the look and the wait.
+            if !self.desk().writing.contains_key(uid) {
+                return;
+            }
+            done.await;
+        }
+    }
+
+    /// Whether nothing is left to tell.
+    pub fn idle(&self) -> bool {
+        let desk = self.desk();
+        desk.conditions.is_empty() && desk.events.is_empty() && desk.writing.is_empty()
+    }
+
+    /// Tells until it is dropped.
+    pub async fn run(self) {
+        let tellers = (0..TELLERS).map(|_| self.clone().tell());
+        futures::future::join_all(tellers).await;
+    }
+
+    async fn tell(self) {
+        loop {
+            if let Some((uid, say)) = self.next_condition() {
+                self.write_condition(&uid, &say).await;
+                let written = self.desk().writing.remove(&uid);
+                if let Some(written) = written {
+                    written.notify_waiters();
+                }
+                continue;
+            }
+            let event = self.desk().events.pop_front();
+            match event {
+                Some(event) => self.write_event(&event).await,
+                None => self.work.notified().await,
+            }
+            let untold = std::mem::take(&mut self.desk().untold);
+            if untold > 0 {
+                warn!(untold, "events about pods came faster than the API server took them; the oldest were left out");
+            }
+        }
+    }
+
+    fn next_condition(&self) -> Option<(PodUid, Say)> {
+        let mut desk = self.desk();
+        let mut passes = desk.order.len();
+        while passes > 0 {
+            passes -= 1;
+            let uid = desk.order.pop_front()?;
+            if desk.writing.contains_key(&uid) {
+                // One at a time, or an older text might come last.
+                desk.order.push_back(uid);
+                continue;
+            }
+            let Some(say) = desk.conditions.remove(&uid) else { continue };
+            desk.writing.insert(uid.clone(), Arc::new(Notify::new()));
+            if !desk.order.is_empty() {
+                self.work.notify_one();
+            }
+            return Some((uid, say));
+        }
+        None
+    }
+
+    async fn write_condition(&self, uid: &PodUid, say: &Say) {
+        let mut condition = json!({
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": say.condition.reason.to_string(),
+            "message": &*say.condition.message,
+        });
+        if !say.condition.again {
+            condition["lastTransitionTime"] = json!(seconds_now());
+        }
+        // The UID is a precondition: a pod of the same name that came later says nothing yet.
+        let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
+        let status = format!("{}/status", path(&say.pod));
+        self.write(WriteKind::PodCondition, Method::PATCH, &status, "application/strategic-merge-patch+json", &patch)
+            .await;
+        self.event(EventDraft {
+            uid: uid.clone(),
+            pod: say.pod.clone(),
+            warning: true,
+            reason: "FailedScheduling".to_owned(),
+            action: "Scheduling",
+            note: say.condition.message.to_string(),
+            profile: say.profile.clone(),
+        });
+    }
+
+    async fn write_event(&self, event: &EventDraft) {
+        let now = Timestamp::now();
+        let body = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                "name": format!("{}.{:x}", event.pod.name, now.as_nanosecond()),
+                "namespace": &*event.pod.namespace,
+            },
+            "eventTime": format!("{now:.6}"),
+            "type": if event.warning { "Warning" } else { "Normal" },
+            "reason": event.reason,
+            "action": event.action,
+            "note": cut(&event.note),
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": &*event.pod.namespace,
+                "name": &*event.pod.name,
+                "uid": &*event.uid.0,
+            },
+            "reportingController": event.profile,
+            "reportingInstance": self.reporter.instance,
+        });
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.pod.namespace);
+        self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await;
+    }
+
+    /// Marks a pod as being disrupted and deletes it, under its UID. True when it is gone or going.
+    pub async fn evict(&self, uid: &PodUid, pod: &PodName, reason: &str, message: &str) -> bool {
+        let condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": seconds_now(),
+        });
+        let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
+        let status = format!("{}/status", path(pod));
+        self.write(WriteKind::PodCondition, Method::PATCH, &status, "application/strategic-merge-patch+json", &patch)
+            .await;
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*uid.0}});
+        self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await
+    }
+
+    async fn write(&self, kind: WriteKind, method: Method, path: &str, content: &str, body: &Value) -> bool {
+        let result = self.writer.send(method, path, content, body).await;
+        match result {
+            Ok(answer) => {
+                self.metrics.api_write(kind, WriteResult::of_status(answer.code.as_u16()));
+                // The pod is gone, or another one has its name: there is nobody to tell.
+                let gone = matches!(answer.code, StatusCode::NOT_FOUND | StatusCode::CONFLICT);
+                if !answer.code.is_success() && !gone {
+                    warn!(kind = kind.as_str(), path, why = answer.why(), "the API server refused what was to be told");
+                }
+                answer.code.is_success() || gone
+            }
+            Err(NoAnswer::Deposed) => false,
+            Err(error) => {
+                self.metrics.api_write(kind, WriteResult::Failed);
+                debug!(kind = kind.as_str(), path, %error, "no answer");
+                false
+            }
+        }
+    }
+}
+
+fn seconds_now() -> String {
+    format!("{:.0}", Timestamp::now())
+}
+
+/// As kube-scheduler cuts notes: at most 1,024 bytes, with ` ...` at the end where something is missing.
+fn cut(note: &str) -> String {
+    const MARK: &str = " ...";
+    if note.len() <= LONGEST_NOTE {
+        return note.to_owned();
+    }
+    let end = note.floor_char_boundary(LONGEST_NOTE - MARK.len());
+    format!("{}{MARK}", &note[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_notes_are_cut_at_a_character() {
+        assert_eq!(cut("short"), "short");
+        let cut_note = cut(&"ä".repeat(600));
+        assert_eq!(cut_note.len(), 1024);
+        assert!(cut_note.ends_with("ä ..."));
+    }
+}

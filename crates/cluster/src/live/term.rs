@@ -1,0 +1,316 @@
+//! One term of a leader: watches, driver, writes. It begins with nothing and leaves nothing.
+
+use std::time::Duration;
+
+use gpu_scheduler_engine::model::{Millis, PodName, PodUid, Timestamp};
+use kube::Client;
+use tokio::sync::{mpsc, watch as signal};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+use super::clock::Clock;
+use super::fence::Fence;
+use super::teller::{EventDraft, Reporter, Teller};
+use super::watch::{CHANNEL, watch};
+use super::writer::Writer;
+use crate::driver::{BindAnswer, BindOrder, Bound, Driver, Effect, Input, Turn};
+use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, per_model};
+use crate::objects;
+use crate::problem::Problem;
+use crate::serve::Health;
+
+/// Turns of the driver between two looks at what came in.
+const TURNS: usize = 256;
+/// Inputs taken in one go.
+const INPUTS: usize = 1024;
+/// How often sums over the whole cluster are made for metrics.
+const SUMS: Duration = Duration::from_secs(5);
+/// How long binds on their way, and what is to be told, may take once the process is asked to end.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Pause before an eviction without an answer is tried again.
+const EVICT_AGAIN: Duration = Duration::from_millis(500);
+
+/// A question to the engine.
+#[derive(Debug)]
+pub struct Question {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Where the answer goes: JSON, or nothing where the pod is not known.
+    pub answer: tokio::sync::oneshot::Sender<Option<String>>,
+}
+
+/// What a term works with.
+pub(super) struct Term<'a> {
+    pub client: Client,
+    pub writes: Client,
+    pub fence: Fence,
+    pub reporter: Reporter,
+    pub metrics: Metrics,
+    pub health: Health,
+    pub questions: &'a mut mpsc::Receiver<Question>,
+    pub shutdown: signal::Receiver<bool>,
+}
+
+impl Term<'_> {
+    /// Schedules until the process is asked to end; dropped in the middle when leadership is lost.
+    pub async fn run(self, driver: Driver) {
+        let (inputs, mut incoming) = mpsc::channel(CHANNEL);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watch::<objects::Node>(self.client.clone(), Input::Nodes, inputs.clone(), self.metrics.clone()));
+        tasks.spawn(watch::<objects::Pod>(self.client.clone(), Input::Pods, inputs.clone(), self.metrics.clone()));
+        tasks.spawn(watch::<objects::GpuNodeState>(self.client, Input::Reports, inputs, self.metrics.clone()));
+        let writer = Writer::new(self.writes, self.fence);
+        let teller = Teller::new(writer.clone(), self.reporter, self.metrics.clone());
+        tasks.spawn(teller.clone().run());
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        let mut desk = Desk {
+            driver,
+            clock: Clock::default(),
+            writer,
+            teller,
+            metrics: self.metrics,
+            health: self.health,
+            answers,
+            tasks,
+            attempt: None,
+            sums_due: Instant::now(),
+        };
+        let mut shutdown = self.shutdown;
+        let mut ends: Option<Instant> = None;
+        loop {
+            let turn = desk.work();
+            desk.look_around();
+            if let Some(ends) = ends
+                && (desk.at_rest() || Instant::now() >= ends)
+            {
+                info!(unfinished_binds = desk.driver.binds_in_flight(), "drained");
+                return;
+            }
+            // Work left: look at what came in, without waiting for it.
+            let pause = if turn == Turn::Rest { desk.pause() } else { Duration::ZERO };
+            let pause = if ends.is_some() { pause.min(Duration::from_millis(20)) } else { pause };
+            tokio::select! {
+                biased;
+                Some(input) = answered.recv() => {
+                    desk.take(input);
+                    while let Ok(input) = answered.try_recv() {
+                        desk.take(input);
+                    }
+                }
+                Some(input) = incoming.recv() => {
+                    desk.take(input);
+                    for _ in 0..INPUTS {
+                        let Ok(input) = incoming.try_recv() else { break };
+                        desk.take(input);
+                    }
+                }
+                Some(question) = self.questions.recv() => {
+                    let json = desk.driver.explain(&question.namespace, &question.name).map(|v| v.to_string());
+                    // Whoever asked may have gone away.
+                    let _ = question.answer.send(json);
+                }
+                result = shutdown.wait_for(|down| *down), if ends.is_none() => {
+                    drop(result);
+                    info!("asked to end: binds on their way are finished first");
+                    desk.driver.drain();
+                    ends = Some(Instant::now() + DRAIN);
+                }
+                () = sleep(pause) => {}
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// The loop's own things.
+struct Desk {
+    driver: Driver,
+    clock: Clock,
+    writer: Writer,
+    teller: Teller,
+    metrics: Metrics,
+    health: Health,
+    answers: mpsc::UnboundedSender<Input>,
+    /// Everything that runs beside the loop; it ends with the loop.
+    tasks: JoinSet<()>,
+    /// When the present attempt at a pod began.
+    attempt: Option<Instant>,
+    sums_due: Instant,
+}
+
+impl Desk {
+    fn take(&mut self, input: Input) {
+        let now = self.clock.now();
+        let was_synced = self.driver.synced();
+        self.driver.handle(now, input);
+        if !was_synced && self.driver.synced() {
+            let state = self.driver.engine().state();
+            info!(nodes = state.live_nodes().count(), pods = state.pods().count(), "all watches have synced");
+            self.health.set_synced(true);
+        }
+    }
+
+    /// Some turns of the driver. Says `Rest` if it came to rest.
+    fn work(&mut self) -> Turn {
+        for _ in 0..TURNS {
+            let now = self.clock.now();
+            let began = *self.attempt.get_or_insert_with(Instant::now);
+            match self.driver.poll(now) {
+                Turn::Rest => {
+                    self.attempt = None;
+                    return Turn::Rest;
+                }
+                Turn::Busy => return Turn::Busy,
+                Turn::Do(effect) => {
+                    self.attempt = None;
+                    self.carry_out(effect, began.elapsed());
+                }
+            }
+        }
+        Turn::Busy
+    }
+
+    fn carry_out(&mut self, effect: Effect, took: Duration) {
+        match effect {
+            Effect::Bind(order) => {
+                let profile = self.driver.engine().attempted(&order.uid).map(|a| a.profile.to_owned());
+                self.metrics.attempt(&profile.unwrap_or_default(), AttemptResult::Scheduled, took);
+                self.metrics.decision(took);
+                self.send_bind(order);
+            }
+            Effect::ReadBack(order) => {
+                let (writer, answers) = (self.writer.clone(), self.answers.clone());
+                self.tasks.spawn(async move {
+                    let answer = writer.read_back(&order.pod, &order.uid).await;
+                    // The loop has ended if nobody listens.
+                    let _ = answers.send(Input::ReadBack { ticket: order.ticket, answer });
+                });
+            }
+            Effect::Announce(bound) => self.announce(bound),
+            Effect::Say { uid, pod, condition, profile } => {
+                let result = match condition.reason {
+                    gpu_scheduler_engine::ConditionReason::Unschedulable => AttemptResult::Unschedulable,
+                    gpu_scheduler_engine::ConditionReason::SchedulerError => AttemptResult::Error,
+                };
+                self.metrics.attempt(&profile, result, took);
+                self.teller.say(uid, pod, condition, profile);
+            }
+            Effect::Evict { uid, pod, node, reason, message } => {
+                warn!(%pod, %node, %reason, message, "evicts a pod");
+                self.evict(uid, pod, reason.to_string(), message);
+            }
+            Effect::Report(notice) => warn!("{notice}"),
+            Effect::Problem(problem) => {
+                self.metrics.malformed(problem_kind(&problem));
+                warn!("{problem}");
+            }
+        }
+    }
+
+    fn send_bind(&mut self, order: BindOrder) {
+        let (writer, teller, answers) = (self.writer.clone(), self.teller.clone(), self.answers.clone());
+        let metrics = self.metrics.clone();
+        self.tasks.spawn(async move {
+            teller.hush(&order.uid).await;
+            let answer = writer.bind(&order).await;
+            metrics.bind_finished(match &answer {
+                BindAnswer::Done => BindResult::Bound,
+                BindAnswer::Refused(_) => BindResult::Refused,
+                BindAnswer::Deposed => BindResult::Fenced,
+                BindAnswer::Unknown(_) => BindResult::Failed,
+            });
+            match &answer {
+                BindAnswer::Done | BindAnswer::Deposed => {}
+                BindAnswer::Refused(why) => warn!(pod = %order.pod, node = %order.node, why, "a bind was refused"),
+                BindAnswer::Unknown(why) => {
+                    warn!(pod = %order.pod, node = %order.node, why, "the answer to a bind is lost; reads it back");
+                }
+            }
+            let _ = answers.send(Input::BindAnswered { ticket: order.ticket, answer });
+        });
+    }
+
+    fn announce(&mut self, bound: Bound) {
+        let now = self.clock.now();
+        if let Some(created_at) = bound.created_at {
+            self.metrics.bound(bound.attempts, since(created_at, now));
+        }
+        self.teller.event(EventDraft {
+            note: format!("Successfully assigned {} to {}", bound.pod, bound.node),
+            uid: bound.uid,
+            pod: bound.pod,
+            warning: false,
+            reason: "Scheduled".to_owned(),
+            action: "Binding",
+            profile: bound.profile,
+        });
+    }
+
+    fn evict(&mut self, uid: PodUid, pod: PodName, reason: String, message: String) {
+        let teller = self.teller.clone();
+        let profile = String::from("gpu-scheduler");
+        self.tasks.spawn(async move {
+            while !teller.evict(&uid, &pod, &reason, &message).await {
+                sleep(EVICT_AGAIN).await;
+            }
+            teller.event(EventDraft { uid, pod, warning: true, reason, action: "Evicting", note: message, profile });
+        });
+    }
+
+    /// What is looked at now and then.
+    fn look_around(&mut self) {
+        self.health.beat();
+        while let Some(ended) = self.tasks.try_join_next() {
+            // A watch or a writer that died would leave the loop blind or dumb: the process ends and starts anew.
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        self.metrics.binds_in_flight(self.driver.binds_in_flight());
+        if Instant::now() < self.sums_due {
+            return;
+        }
+        self.sums_due = Instant::now() + SUMS;
+        let engine = self.driver.engine();
+        let pending = engine.pending();
+        self.metrics.pending(PendingPods {
+            active: pending.active,
+            backoff: pending.backoff,
+            unschedulable: pending.unschedulable,
+            gated: pending.gated,
+        });
+        self.metrics.cards(per_model(engine.state()));
+        let (nodes, pods) = (engine.state().live_nodes().count(), engine.state().pods().count());
+        self.metrics.cache_size(nodes, pods, pending.in_flight);
+    }
+
+    /// How long nothing needs to be done.
+    fn pause(&mut self) -> Duration {
+        let now = self.clock.now();
+        let wakeup = self.driver.next_wakeup().map_or(SUMS, |at| since(now, at));
+        wakeup.min(self.sums_due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)))
+    }
+
+    /// Whether nothing is on its way.
+    fn at_rest(&self) -> bool {
+        self.driver.binds_in_flight() == 0 && self.teller.idle()
+    }
+}
+
+fn problem_kind(problem: &Problem) -> Watched {
+    match problem.origin.identity.as_ref().map(|i| i.kind.as_str()) {
+        Some("Node") => Watched::Nodes,
+        Some("GPUNodeState") => Watched::GpuNodeStates,
+        _ => Watched::Pods,
+    }
+}
+
+fn since(earlier: Timestamp, later: Timestamp) -> Duration {
+    let Millis(millis) = Millis(later.0.saturating_sub(earlier.0));
+    Duration::from_millis(millis)
+}

@@ -1,0 +1,36 @@
+//! Who waits, for metrics.
+
+use crate::engine::{Engine, profile_for};
+use crate::model::{PodUid, Timestamp};
+use crate::queue::Depths;
+
+/// How many pods wait, by place of the queue.
+pub type Pending = Depths;
+
+/// What is known of a pod's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempted<'a> {
+    /// Times that it was tried.
+    pub attempts: u32,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// The scheduler name that it calls us by.
+    pub profile: &'a str,
+}
+
+impl Engine {
+    /// How many pods wait where. `O(pods that wait)`.
+    pub fn pending(&self) -> Pending {
+        self.queue.depths()
+    }
+
+    /// The attempts of a pod that waits or is being bound.
+    pub fn attempted(&self, uid: &PodUid) -> Option<Attempted<'_>> {
+        let entry = self.state.pod_of(uid)?;
+        let waiting = self.queue.get(entry.id)?;
+        let class = self.state.class(entry.class);
+        profile_for(&self.profiles, class)?;
+        let profile = self.profiles.get(usize::from(class.spec.profile?)).map(|(name, _)| name.as_str())?;
+        Some(Attempted { attempts: waiting.attempts, created_at: entry.created_at, profile })
+    }
+}

@@ -1,0 +1,75 @@
+//! The plugins that a configuration can choose by name.
+
+use crate::framework::{ExtensionPoint, Filter, PluginName, PreFilter, Score};
+use crate::plugins::{
+    BestFit, Blocks, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity,
+    ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
+};
+
+/// All PreFilter plugins.
+pub(crate) fn pre_filters() -> Vec<Box<dyn PreFilter>> {
+    vec![Box::new(GpuFit), Box::new(NodeName), Box::new(NodeAffinity)]
+}
+
+/// All Filter plugins, in kube-scheduler's order.
+pub(crate) fn filters() -> Vec<Box<dyn Filter>> {
+    vec![
+        Box::new(NodeName),
+        Box::new(NodeUnschedulable),
+        Box::new(TaintToleration),
+        Box::new(NodeAffinity),
+        Box::new(NodePorts),
+        Box::new(NodeResourcesFit),
+        Box::new(GpuFit),
+    ]
+}
+
+/// All Score plugins.
+pub(crate) fn scores() -> Vec<Box<dyn Score>> {
+    vec![
+        Box::new(TaintToleration),
+        Box::new(NodeAffinity),
+        Box::new(Stranding),
+        Box::new(ShapeValue),
+        Box::new(Scarcity),
+        Box::new(Blocks),
+        Box::new(Fgd),
+        Box::new(BestFit),
+        Box::new(GpuPacking),
+        Box::new(GpuClustering),
+        Box::new(DotProduct),
+        Box::new(RandomChoice::new(0)),
+        Box::new(SimpleFragmentation),
+        Box::new(LeastAllocated),
+        Box::new(NodeResourcesBalancedAllocation),
+    ]
+}
+
+/// The names of the plugins that can be chosen at a point.
+pub fn names(point: ExtensionPoint) -> Vec<PluginName> {
+    match point {
+        ExtensionPoint::PreFilter => pre_filters().iter().map(|p| p.name()).collect(),
+        ExtensionPoint::Filter => filters().iter().map(|p| p.name()).collect(),
+        ExtensionPoint::Score => scores().iter().map(|p| p.name()).collect(),
+    }
+}
+
+/// Whether a plugin must stay: without `GpuFit` a node could be taken for one that has no card for the pod.
+pub fn is_required(point: ExtensionPoint, name: &str) -> bool {
+    match point {
+        ExtensionPoint::PreFilter | ExtensionPoint::Filter => name == PreFilter::name(&GpuFit),
+        ExtensionPoint::Score => false,
+    }
+}
+
+/// The weight of a Score plugin that is enabled without one: kube-scheduler's for its own plugins.
+pub fn default_weight(name: &str) -> i64 {
+    if name == Score::name(&TaintToleration) {
+        3
+    } else if name == Score::name(&NodeAffinity) {
+        2
+    } else {
+        1
+    }
+}

@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 
-.PHONY: help demo test bench lint fmt
+.PHONY: help demo cluster test matrix bench lint fmt
 
 help: ## list the targets
 	@printf 'usage: make TARGET\n\n'
@@ -26,6 +26,13 @@ endif
 demo: ## replay a GPU trace as clusters run today and as this scheduler does, and compare
 	@scripts/demo
 
+# Beside what cargo builds, so that it is no file of the checkout; gone when the cluster stops.
+KUBECONFIG_FILE := target/cluster.kubeconfig
+
+cluster: ## run a Kubernetes cluster with simulated GPU nodes on this machine, until Ctrl-C
+	@mkdir -p $(dir $(KUBECONFIG_FILE))
+	@$(CARGO) run --quiet --locked -p gpu-scheduler-testbed --bin testbed -- up --kubeconfig $(KUBECONFIG_FILE)
+
 test: lint ## everything that must hold before a merge: lint, release build, all tests
 	$(CARGO) build --release --locked -p gpu-scheduler-cli
 	@scripts/check-report
@@ -34,7 +41,16 @@ ifdef OPENB
 	# 200 replays: minutes with optimisation, the better part of an hour without.
 	$(CARGO) test --release --locked -p gpu-scheduler-sim --test published -- --nocapture
 endif
+	# Before the tests that start it, so that a quarter of an hour of building is not taken for a test that hangs.
+	@scripts/build-control-plane
 	env -u OPENB $(CARGO) test --workspace --locked
+
+matrix: ## the tests against a control plane on the older minors of Kubernetes too (`make test` runs the newest)
+	@for minor in $$(scripts/build-control-plane --minors | tail -n +2); do \
+		scripts/build-control-plane $$minor; \
+		printf 'Kubernetes %s\n' $$minor; \
+		KUBERNETES_MINOR=$$minor $(CARGO) test --locked -p gpu-scheduler-testbed --test control_plane --test up; \
+	done
 
 bench: ## how many placements a second the engine decides
 	@scripts/bench

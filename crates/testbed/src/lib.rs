@@ -1,4 +1,4 @@
-//! What tests stand on: a runner for scenario files, and builders for nodes and pods.
+//! What tests stand on: a runner for scenario files, builders for nodes and pods, and a real control plane.
 //!
 //! A scenario is one readable text file: a cluster, submissions, and the decisions expected of the engine.
 //! `scenarios/README.md` at the root of the repository describes the syntax. The runner plays the part of
@@ -16,9 +16,13 @@
 
 pub mod builders;
 mod command;
+#[cfg(feature = "control-plane")]
+pub mod control_plane;
 mod error;
 mod invariants;
 mod node_syntax;
+#[cfg(feature = "control-plane")]
+pub mod objects;
 mod pod_syntax;
 mod record;
 mod restart;

@@ -1,0 +1,162 @@
+//! A program of the control plane: started, watched, and gone when we are.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, mpsc};
+use std::thread;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::ControlPlaneError;
+
+/// How much of a log goes into an error.
+const LOG_LINES: usize = 20;
+
+/// A running program. Dropping it kills it.
+///
+/// It is always killed, never asked to stop: what it knows is thrown away with it, and the API server would wait
+/// for its watchers.
+#[derive(Debug)]
+pub(super) struct Program {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Program {
+    /// Starts `binary`; standard output and error go to `NAME.log` in `folder`, after what is there.
+    pub(super) fn start(
+        name: &'static str,
+        binary: &Path,
+        args: impl IntoIterator<Item = String>,
+        folder: &Path,
+    ) -> Result<Self, ControlPlaneError> {
+        let log = folder.join(format!("{name}.log"));
+        let open = || -> io::Result<(File, File)> {
+            let file = OpenOptions::new().create(true).append(true).open(&log)?;
+            Ok((file.try_clone()?, file))
+        };
+        let (out, err) = open().map_err(ControlPlaneError::system(format!("could not write {}", log.display())))?;
+        let mut command = Command::new(binary);
+        command.args(args).stdin(Stdio::null()).stdout(out).stderr(err);
+        // kwok and kubectl keep files below HOME, and nothing of ours may stay behind there.
+        command.current_dir(folder).env("HOME", folder);
+        // Ctrl-C on a terminal is for us: we stop the programs, in order.
+        command.process_group(0);
+        let child = spawn(command)
+            .map_err(ControlPlaneError::system(format!("could not start {name}, {}", binary.display())))?;
+        Ok(Self { name, child, log })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error if it has ended.
+    pub(super) fn check(&mut self) -> Result<(), ControlPlaneError> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(ControlPlaneError::Exited { program: self.name, status, log: self.end_of_log() }),
+            Err(error) => Err(ControlPlaneError::system(format!("could not ask for {}", self.name))(error)),
+        }
+    }
+
+    /// Kills it and waits until it is gone; a no-op on one that is.
+    pub(super) fn kill(&mut self) {
+        // Both fail only for a child that was already waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub(super) fn end_of_log(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// Starts a child that is killed when this process ends, however it ends.
+///
+/// Linux ties the death signal to the *thread* that started the child. A test's thread ends before the process
+/// does, so one thread that never ends starts them all.
+fn spawn(mut command: Command) -> io::Result<Child> {
+    static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, answer) in queue {
+                // The receiver waits below until we answer.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        jobs
+    });
+
+    let us = rustix::process::getpid();
+    let die_with_us = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Dead before we could say so: nobody would send the signal any more.
+        if getppid() != Some(us) {
+            return Err(io::Error::other("the parent is gone"));
+        }
+        Ok(())
+    };
+    #[allow(unsafe_code, reason = "std has no safe way to say it, and no safe crate wraps it")]
+    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes two system calls,
+    // allocates nothing on the path that goes on to exec, and takes no lock.
+    unsafe {
+        command.pre_exec(die_with_us);
+    }
+    let (answer, child) = mpsc::sync_channel(1);
+    SPAWNER.send((command, answer)).map_err(|_| io::Error::other("the thread that starts programs is gone"))?;
+    child.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_program_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Program::start("sleep", Path::new("/bin/sleep"), ["1000".to_owned()], folder.path()).unwrap();
+        let proc = PathBuf::from(format!("/proc/{}", program.pid()));
+        assert!(proc.exists());
+        drop(program);
+        assert!(!proc.exists());
+    }
+
+    #[test]
+    fn a_program_outlives_the_thread_that_started_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let start = move || Program::start("sleep", Path::new("/bin/sleep"), ["1000".to_owned()], &path);
+        let mut program = thread::spawn(start).join().unwrap().unwrap();
+        program.check().unwrap();
+    }
+
+    #[test]
+    fn one_that_ends_says_how_and_shows_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = ["-c", "echo no such flag; exit 3"].map(str::to_owned);
+        let mut program = Program::start("sh", Path::new("/bin/sh"), args, folder.path()).unwrap();
+        program.child.wait().unwrap();
+        let error = program.check().unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("no such flag"), "{error}");
+    }
+}

@@ -15,6 +15,8 @@
 //! ```
 
 pub mod builders;
+#[cfg(feature = "control-plane")]
+pub mod checker;
 mod command;
 #[cfg(feature = "control-plane")]
 pub mod control_plane;

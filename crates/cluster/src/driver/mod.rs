@@ -26,6 +26,7 @@ pub use effect::{BindOrder, Bound, Effect};
 pub use input::{BindAnswer, Change, Input, Named, ReadAnswer, Seen};
 
 /// What [`Driver::poll`] says.
+#[allow(clippy::large_enum_variant)] // made, matched and gone: a box each would cost more than the room
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
     /// Carry this out, and poll again.

@@ -1,0 +1,198 @@
+//! A control plane, a checker, and schedulers as processes.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use gpu_scheduler_testbed::checker::{Checker, Rules};
+use gpu_scheduler_testbed::control_plane::wait::{PATIENCE, until};
+use gpu_scheduler_testbed::control_plane::{ControlPlane, Options};
+use gpu_scheduler_testbed::objects::NodeObject;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// Times of elections in tests: a takeover takes seconds, and a renewal has ten tries.
+const CONFIG: &str = "apiVersion: gpu-scheduler.io/v1alpha1
+kind: SchedulerConfiguration
+leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 300ms}
+";
+
+/// How long a Lease lasts by [`CONFIG`].
+pub const LEASE: Duration = Duration::from_secs(4);
+
+/// A cluster under test.
+pub struct Bed {
+    pub cluster: ControlPlane,
+    pub checker: Checker,
+    folder: TempDir,
+}
+
+impl Bed {
+    /// With so many nodes `n1`, `n2`, … of eight cards.
+    pub async fn start(nodes: usize) -> Self {
+        Self::with(nodes, Options::default(), Rules::default()).await
+    }
+
+    /// With options.
+    pub async fn with(nodes: usize, options: Options, rules: Rules) -> Self {
+        let cluster = ControlPlane::start(options).await.expect("a control plane");
+        let nodes = (1..=nodes).map(|n| NodeObject::new(&format!("n{n}")).build());
+        cluster.add_nodes(nodes).await.expect("nodes");
+        let checker = Checker::start(cluster.client(), rules);
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("config.yaml"), CONFIG).expect("a configuration");
+        Self { cluster, checker, folder }
+    }
+
+    pub fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client(), "default")
+    }
+
+    /// Starts a scheduler; returns at once.
+    pub fn scheduler(&self, name: &str) -> Scheduler {
+        self.scheduler_at(name, self.cluster.admin_kubeconfig())
+    }
+
+    /// Starts a scheduler with another way to the API server.
+    pub fn scheduler_at(&self, name: &str, kubeconfig: &Path) -> Scheduler {
+        let log = self.folder.path().join(format!("{name}.log"));
+        // Free at this moment; whoever takes it in between makes the scheduler say so and the test fail.
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
+        let child = Command::new(env!("CARGO_BIN_EXE_gpu-scheduler"))
+            .args(["run", "--kubeconfig"])
+            .arg(kubeconfig)
+            .arg("--config")
+            .arg(self.folder.path().join("config.yaml"))
+            .args(["--bind-address", &address.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).expect("a log"))
+            .spawn()
+            .expect("the scheduler starts");
+        Scheduler { child, log }
+    }
+
+    /// Waits until a pod is bound; its node.
+    pub async fn bound(&self, pod: &str) -> String {
+        let pod = until(&self.pods(), pod, "a pod to be bound", |p| node_of(p).is_some()).await.expect("it is bound");
+        node_of(&pod).expect("it has a node").to_owned()
+    }
+
+    /// Waits until a pod says why it waits; the message.
+    pub async fn waits(&self, pod: &str) -> String {
+        let what = "a pod to say why it waits";
+        let pod = until(&self.pods(), pod, what, |p| waiting(p).is_some()).await.expect("it says why");
+        waiting(&pod).expect("it says why")
+    }
+
+    /// Waits until so many pods of the default namespace are bound.
+    pub async fn bound_pods(&self, count: usize) {
+        let seen = std::sync::Mutex::new(std::collections::BTreeSet::new());
+        let counted = async {
+            use futures::StreamExt;
+            let mut events = Box::pin(watcher(self.pods(), watcher::Config::default()).default_backoff());
+            while let Some(event) = events.next().await {
+                let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event else { continue };
+                let mut seen = seen.lock().expect("no panic while it is held");
+                if node_of(&pod).is_some() {
+                    seen.insert(pod.metadata.uid.unwrap_or_default());
+                }
+                if seen.len() >= count {
+                    return;
+                }
+            }
+        };
+        let ended = timeout(PATIENCE, counted).await;
+        let seen = seen.lock().expect("no panic while it was held").len();
+        assert!(ended.is_ok(), "{seen} pods are bound, not {count}");
+    }
+
+    /// Deletes a pod at once.
+    pub async fn delete(&self, pod: &str) {
+        self.pods().delete(pod, &DeleteParams::default().grace_period(0)).await.expect("it can be deleted");
+    }
+
+    /// All pods.
+    pub async fn all_pods(&self) -> Vec<Pod> {
+        self.pods().list(&ListParams::default()).await.expect("pods can be listed").items
+    }
+
+    /// Nothing that must not happen has happened.
+    pub async fn check(&self) {
+        let verdict = self.checker.verdict().await;
+        assert!(verdict.violations.is_empty(), "{verdict:#?}");
+    }
+}
+
+/// Node of a pod.
+pub fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// Why a pod waits.
+pub fn waiting(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?.message.clone()
+}
+
+/// A scheduler as a process. It is killed when this is dropped; its log is shown if the test fails.
+pub struct Scheduler {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Scheduler {
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a PID");
+        kill_process(pid, signal).expect("the child lives");
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it lives");
+        self.child.wait().expect("it has ended");
+    }
+
+    /// Stops it where it is, as a machine that hangs.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end, and waits; whether it ended well.
+    pub fn stop(mut self) -> bool {
+        self.signal(Signal::TERM);
+        self.child.wait().expect("it has ended").success()
+    }
+
+    /// What it wrote so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("a log")
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("---- {}\n{}", self.log.display(), self.log());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! `gpu-scheduler run` on a real API server with simulated nodes, as a process, as users run it.
+//!
+//! `KUBERNETES_MINOR` chooses the minor. Every test has a control plane of its own, and a checker that watches it.
+
+mod bed;
+mod binding;
+mod lifecycle;
+mod replicas;
+mod waiting;

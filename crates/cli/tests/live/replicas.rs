@@ -1,0 +1,81 @@
+//! Two replicas: one leads, the other takes over, and a leader that was frozen does no harm.
+
+use std::time::Duration;
+
+use gpu_scheduler_testbed::checker::Rules;
+use gpu_scheduler_testbed::control_plane::Options;
+use gpu_scheduler_testbed::control_plane::wait::until;
+use gpu_scheduler_testbed::objects::PodObject;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::time::Instant;
+
+use crate::bed::{Bed, LEASE};
+
+async fn holder(bed: &Bed, other_than: &str) -> String {
+    let leases = Api::<Lease>::namespaced(bed.client(), "kube-system");
+    let of = |lease: &Lease| lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default();
+    let what = "another replica to hold the lease";
+    let lease =
+        until(&leases, "gpu-scheduler", what, |l| !of(l).is_empty() && of(l) != other_than).await.expect("one leads");
+    of(&lease)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_replica_takes_over_within_the_lease_time() {
+    let bed = Bed::start(2).await;
+    let first = bed.scheduler("first");
+    let leader = holder(&bed, "").await;
+    let _second = bed.scheduler("second");
+    bed.cluster.add_pods((0..6).map(|i| PodObject::new(&format!("p{i}")).gpus(1).build())).await.expect("pods");
+    bed.bound_pods(6).await;
+    first.kill();
+    let killed = Instant::now();
+    bed.cluster.add_pods((6..12).map(|i| PodObject::new(&format!("p{i}")).gpus(1).build())).await.expect("pods");
+    holder(&bed, &leader).await;
+    println!("from the kill to the new leader: {:?} (lease {LEASE:?})", killed.elapsed());
+    bed.bound_pods(12).await;
+    bed.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_ends_in_order_hands_over_at_once() {
+    let bed = Bed::start(1).await;
+    let first = bed.scheduler("first");
+    let leader = holder(&bed, "").await;
+    let _second = bed.scheduler("second");
+    assert!(first.stop());
+    holder(&bed, &leader).await;
+    bed.cluster.add_pods([PodObject::new("a").gpus(1).build()]).await.expect("a pod");
+    bed.bound("a").await;
+    bed.check().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_frozen_steps_down_when_it_thaws() {
+    // Field case 37. A late bind may double a card for up to five seconds before it is evicted.
+    let rules = Rules { tolerance: Duration::from_secs(5), ..Rules::default() };
+    let bed = Bed::with(1, Options::default(), rules).await;
+    let first = bed.scheduler("first");
+    let leader = holder(&bed, "").await;
+    let second = bed.scheduler("second");
+    bed.cluster.add_pods((0..2).map(|i| PodObject::new(&format!("p{i}")).gpus(1).build())).await.expect("pods");
+    bed.bound_pods(2).await;
+    // In the middle of a burst, so that decisions are made and binds are out.
+    bed.cluster.add_pods((2..8).map(|i| PodObject::new(&format!("p{i}")).gpus(1).build())).await.expect("pods");
+    first.freeze();
+    let next = holder(&bed, &leader).await;
+    bed.bound_pods(8).await;
+    first.thaw();
+    // It finds out, and stands by: a pod that comes now is bound by the other one alone.
+    bed.delete("p0").await;
+    bed.cluster.add_pods([PodObject::new("after").gpus(1).build()]).await.expect("a pod");
+    bed.bound("after").await;
+    second.kill();
+    assert_eq!(holder(&bed, &next).await, leader, "it lives and leads again");
+    assert!(first.log().contains("leads no more"), "it knew that its term had ended");
+    bed.delete("p1").await;
+    bed.cluster.add_pods([PodObject::new("last").gpus(1).build()]).await.expect("a pod");
+    bed.bound("last").await;
+    bed.check().await;
+}

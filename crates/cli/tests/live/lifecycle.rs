@@ -46,7 +46,7 @@ async fn killed_in_the_middle_of_a_burst_it_goes_on_where_it_was() {
     first.kill();
     let _second = bed.scheduler("second");
     bed.bound_pods(44).await;
-    bed.cluster.add_pods([PodObject::new("more").share("1Gi", 0).build()]).await.expect("a pod");
+    bed.cluster.add_pods([PodObject::new("more").limit("gpu-scheduler/memory", "1Gi").build()]).await.expect("a pod");
     let why = bed.waits("more").await;
     assert!(why.starts_with("0/3 nodes are available: "), "the cluster is full to the last MiB: {why}");
     bed.check().await;

@@ -20,7 +20,7 @@ async fn a_waiting_pod_says_why_once_and_goes_as_soon_as_there_is_room() {
     let full = (0..4).map(|i| PodObject::new(&format!("full-{i}")).gpus(2).build());
     bed.cluster.add_pods(full).await.expect("pods");
     bed.bound_pods(4).await;
-    bed.cluster.add_pods([PodObject::new("late").share("8Gi", 0).build()]).await.expect("a pod");
+    bed.cluster.add_pods([PodObject::new("late").limit("gpu-scheduler/memory", "8Gi").build()]).await.expect("a pod");
     let why = bed.waits("late").await;
     assert!(why.starts_with("0/1 nodes are available: "), "{why}");
     let written = bed.pods().get("late").await.expect("it is there");
@@ -29,7 +29,7 @@ async fn a_waiting_pod_says_why_once_and_goes_as_soon_as_there_is_room() {
     let _again = bed.scheduler("b");
     bed.cluster.add_pods([PodObject::new("plain").build()]).await.expect("a pod");
     bed.bound("plain").await;
-    bed.cluster.add_pods([PodObject::new("also").share("8Gi", 0).build()]).await.expect("a pod");
+    bed.cluster.add_pods([PodObject::new("also").limit("gpu-scheduler/memory", "8Gi").build()]).await.expect("a pod");
     assert_eq!(bed.waits("also").await, why, "the scheduler has tried pods of this kind again");
     let now = bed.pods().get("late").await.expect("it is there");
     assert_eq!(now.resource_version(), written.resource_version(), "identical repeats cost no write");

@@ -49,10 +49,10 @@ impl<P: Point> PluginRef<P> {
         match known.iter().find(|plugin| **plugin == name) {
             Some(plugin) => Ok(Self(plugin, PhantomData)),
             None => Err(format!(
-                "there is no {} plugin {name:?}{}; write one of {}",
+                "there is no {} plugin {name:?}; write one of {}{}",
                 P::POINT.name(),
-                did_you_mean(name, known.iter().copied()).trim_end_matches('?'),
-                known.join(", ")
+                known.join(", "),
+                did_you_mean(name, known.iter().copied())
             )),
         }
     }

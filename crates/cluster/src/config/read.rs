@@ -99,7 +99,8 @@ impl RunConfig {
             })
         });
         let mut config: Self = read.map_err(|error| {
-            let field = if field == "." { String::new() } else { std::mem::take(&mut field) };
+            // A path without a name yet says no more than the line.
+            let field = if matches!(field.as_str(), "." | "?") { String::new() } else { std::mem::take(&mut field) };
             let line = error.location().map(|at| at.line());
             ConfigProblem { file: None, line, field, what: words(&error) }
         })?;
@@ -124,6 +125,10 @@ fn words(error: &YamlError) -> String {
              kind: SchedulerConfiguration"
                 .to_owned()
         }
+        YamlError::SerdeMissingField { field, .. } => format!("{field} is missing; add it"),
+        YamlError::DuplicateMappingKey { key, .. } => {
+            format!("{} stands here twice; leave one out", key.as_deref().unwrap_or("a field"))
+        }
         other => {
             let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
             let first = text.lines().next().unwrap_or_default();
@@ -133,9 +138,11 @@ fn words(error: &YamlError) -> String {
 }
 
 fn unknown(what: &str, written: &str, expected: &[&'static str]) -> String {
-    let nearest = did_you_mean(written, expected.iter().copied());
     match expected {
         [only] => format!("unknown {what} {written:?}; write {only}"),
-        _ => format!("unknown {what} {written:?}{}; known are {}", nearest.trim_end_matches('?'), expected.join(", ")),
+        _ => {
+            let nearest = did_you_mean(written, expected.iter().copied());
+            format!("unknown {what} {written:?}; known are {}{nearest}", expected.join(", "))
+        }
     }
 }

@@ -14,20 +14,23 @@ pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'
     nearest(written, known).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
-/// Levenshtein's distance: letters to insert, remove or replace. `O(a * b)`.
+/// Letters to insert, remove, replace, or swap with the next one (optimal string alignment). `O(a * b)`.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 0..a.len() {
+        let mut row = vec![i + 1];
+        for j in 0..b.len() {
+            let replaced = rows[i][j] + usize::from(a[i] != b[j]);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -36,7 +39,7 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, expected) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("fgd", "fdg", 2)] {
+        for (a, b, expected) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("fgd", "fdg", 1)] {
             assert_eq!(distance(a, b), expected, "{a} {b}");
             assert_eq!(distance(b, a), expected, "{b} {a}");
         }
@@ -49,6 +52,7 @@ mod tests {
             ("shadowprice", Some("shadow-price")),
             ("FGD", Some("fgd")),
             ("bestfit", Some("best-fit")),
+            ("fdg", Some("fgd")),
             ("magic", None),
             ("", None),
         ] {

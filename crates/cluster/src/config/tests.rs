@@ -115,7 +115,8 @@ fn errors_name_the_place_and_the_way_out() {
     for (text, words) in [
         ("bindsInFlihgt: 3\n", &["line 3", "bindsInFlihgt", "did you mean \"bindsInFlight\""][..]),
         ("bindsInFlight: 0\n", &["line 3", "field bindsInFlight", "1 to 1024"]),
-        ("bindsInFlight: many\n", &["line 3", "field bindsInFlight"]),
+        ("bindsInFlight: many\n", &["line 3", "field bindsInFlight", "many", "1 to 1024"]),
+        ("bindsInFlight: 1.5\n", &["line 3", "field bindsInFlight", "1 to 1024"]),
         ("leaderElection:\n  leaseDuration: 15\n", &["line 4", "leaderElection.leaseDuration", "15s"]),
         ("leaderElection: {leaseDuration: 10s}\n", &["leaderElection.leaseDuration", "renewDeadline 10s"]),
         ("leaderElection: {renewDeadline: 2s}\n", &["leaderElection.renewDeadline", "retryPeriod 2s"]),
@@ -152,14 +153,13 @@ fn errors_name_the_place_and_the_way_out() {
         ("bindAddress: ':10259'\n", &["field bindAddress", "0.0.0.0:10259"]),
         ("logging: {format: jsn}\n", &["field logging.format", "jsn", "did you mean \"json\""]),
         ("logging: {level: loud}\n", &["field logging.level", "loud", "debug"]),
-        ("journal: {}\n", &["journal", "directory"]),
+        ("journal: {}\n", &["field journal", "directory is missing"]),
         ("journal: {directory: ''}\n", &["field journal.directory", "empty"]),
         ("journal: {directory: j, maxFileSize: 0}\n", &["field journal.maxFileSize", "64Mi"]),
-        ("kind: SchedulerConfiguration\n", &["kind"]),
+        ("kind: SchedulerConfiguration\n", &["line 3: ", "kind", "twice"]),
         ("profiles: {{\n", &["line"]),
     ] {
         let error = parse(text).unwrap_err();
-        eprintln!("DBG {error}");
         for word in words {
             assert!(error.contains(word), "{text}: {error}");
         }
@@ -274,6 +274,7 @@ proptest! {
     fn what_is_written_out_is_read_as_the_same(document in document()) {
         let config = RunConfig::parse(&document).map_err(|e| TestCaseError::fail(format!("{e}\n{document}")))?;
         prop_assert_eq!(&RunConfig::parse(&config.to_json()).unwrap(), &config);
+        prop_assert_eq!(&serde_json::from_str::<RunConfig>(&config.to_json()).unwrap(), &config);
         let yaml = serde_saphyr::to_string(&config).unwrap();
         prop_assert_eq!(&RunConfig::parse(&yaml).map_err(|e| TestCaseError::fail(format!("{e}\n{yaml}")))?, &config);
         let _ = Engine::new(config.engine_config());

@@ -291,11 +291,26 @@ impl<const MIN: u32, const MAX: u32> Bounded<MIN, MAX> {
 
 impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Bounded<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let n = i64::deserialize(deserializer)?;
-        let known = u32::try_from(n).ok().and_then(Self::new);
-        known.ok_or_else(|| {
-            de::Error::custom(format_args!("{n} is out of range; write a whole number from {MIN} to {MAX}"))
-        })
+        deserializer.deserialize_any(InRange::<MIN, MAX>)
+    }
+}
+
+/// Takes a number, and says of anything else what would do.
+struct InRange<const MIN: u32, const MAX: u32>;
+
+impl<'de, const MIN: u32, const MAX: u32> de::Visitor<'de> for InRange<MIN, MAX> {
+    type Value = Bounded<MIN, MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {MIN} to {MAX}")
+    }
+    fn visit_u64<E: de::Error>(self, n: u64) -> Result<Self::Value, E> {
+        let known = u32::try_from(n).ok().and_then(Bounded::new);
+        known.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(n), &self))
+    }
+    fn visit_i64<E: de::Error>(self, n: i64) -> Result<Self::Value, E> {
+        let known = u32::try_from(n).ok().and_then(Bounded::new);
+        known.ok_or_else(|| E::invalid_value(de::Unexpected::Signed(n), &self))
     }
 }
 

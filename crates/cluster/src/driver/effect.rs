@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use gpu_scheduler_engine::model::{Allocation, PodName, PodUid, Ticket, Timestamp};
+use gpu_scheduler_engine::model::{PodName, PodUid, Ticket, Timestamp};
 use gpu_scheduler_engine::{Condition, EvictReason, Notice};
 
-use crate::allocation;
 use crate::problem::Problem;
 
 /// Something to carry out.
@@ -16,7 +15,7 @@ pub enum Effect {
     /// Look where a pod is; answer with [`super::Input::ReadBack`].
     ReadBack(BindOrder),
     /// Tell that a pod was bound.
-    Announce(Bound),
+    Announce(BindOrder),
     /// Write a pod's condition, and tell why it waits.
     Say {
         /// The pod.
@@ -60,28 +59,10 @@ pub struct BindOrder {
     pub node: Arc<str>,
     /// The value of the annotation `gpu-scheduler/allocation`; `None` for pods that hold no GPU.
     pub record: Option<String>,
-}
-
-impl BindOrder {
-    pub(super) fn new(ticket: Ticket, uid: PodUid, pod: PodName, node: Arc<str>, allocation: &Allocation) -> Self {
-        let record = (!allocation.containers.is_empty()).then(|| allocation::serialise(allocation));
-        Self { ticket, uid, pod, node, record }
-    }
-}
-
-/// A pod that was bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
-    /// The pod.
-    pub uid: PodUid,
-    /// Its name.
-    pub pod: PodName,
-    /// The node.
-    pub node: Arc<str>,
-    /// How often it was tried.
+    /// How often the pod was tried, this time included.
     pub attempts: u32,
-    /// When it was created, if it is still known.
-    pub created_at: Option<Timestamp>,
-    /// The scheduler name that it calls us by.
+    /// When the pod was created.
+    pub created_at: Timestamp,
+    /// The scheduler name that the pod calls us by.
     pub profile: String,
 }

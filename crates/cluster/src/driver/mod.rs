@@ -17,12 +17,12 @@ use gpu_scheduler_engine::model::{PodUid, Timestamp};
 use gpu_scheduler_engine::{Action, Engine, Event, Outcome, Step};
 
 use crate::objects;
-use crate::{read_device_report, read_node, read_pod};
+use crate::{allocation, read_device_report, read_node, read_pod};
 use binds::{Binds, Verdict};
 use problems::Problems;
 use sync::Sync;
 
-pub use effect::{BindOrder, Bound, Effect};
+pub use effect::{BindOrder, Effect};
 pub use input::{BindAnswer, Change, Input, Named, ReadAnswer, Seen};
 
 /// What [`Driver::poll`] says.
@@ -146,7 +146,18 @@ impl Driver {
     fn effect(&mut self, now: Timestamp, action: Action) -> Option<Effect> {
         Some(match action {
             Action::Bind { ticket, uid, pod, node, allocation } => {
-                let order = BindOrder::new(ticket, uid, pod, node, &allocation);
+                // Now: once the watch shows the pod bound, the queue knows nothing of it any more.
+                let attempted = self.engine.attempted(&uid);
+                let order = BindOrder {
+                    attempts: attempted.map_or(1, |a| a.attempts),
+                    created_at: attempted.map_or(now, |a| a.created_at),
+                    profile: attempted.map(|a| a.profile.to_owned()).unwrap_or_default(),
+                    record: (!allocation.containers.is_empty()).then(|| allocation::serialise(&allocation)),
+                    ticket,
+                    uid,
+                    pod,
+                    node,
+                };
                 self.binds.start(order.clone());
                 Effect::Bind(order)
             }
@@ -157,7 +168,8 @@ impl Driver {
                 return None;
             }
             Action::SetCondition { uid, pod, condition } => {
-                let profile = self.engine.attempted(&uid).map(|a| a.profile.to_owned()).unwrap_or_default();
+                // A pod that does not wait any more has nothing to say.
+                let profile = self.engine.attempted(&uid)?.profile.to_owned();
                 Effect::Say { uid, pod, condition, profile }
             }
             Action::Evict { uid, pod, node, reason, message } => Effect::Evict { uid, pod, node, reason, message },
@@ -170,17 +182,9 @@ impl Driver {
             Verdict::Open => {}
             Verdict::Ask(effect) => self.effects.push_back(effect),
             Verdict::Bound(order) => {
-                let attempted = self.engine.attempted(&order.uid);
-                let bound = Bound {
-                    uid: order.uid,
-                    pod: order.pod,
-                    node: order.node,
-                    attempts: attempted.map_or(1, |a| a.attempts),
-                    created_at: attempted.map(|a| a.created_at),
-                    profile: attempted.map(|a| a.profile.to_owned()).unwrap_or_default(),
-                };
-                self.effects.push_back(Effect::Announce(bound));
-                self.engine.handle(now, Event::ActionFinished { ticket: order.ticket, outcome: Outcome::Done });
+                let ticket = order.ticket;
+                self.effects.push_back(Effect::Announce(order));
+                self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Done });
             }
             Verdict::Failed(order, why) => {
                 let outcome = Outcome::Failed(why);

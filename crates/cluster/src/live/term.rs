@@ -14,7 +14,7 @@ use super::fence::Fence;
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
-use crate::driver::{BindAnswer, BindOrder, Bound, Driver, Effect, Input, Turn};
+use crate::driver::{BindAnswer, BindOrder, Driver, Effect, Input, Turn};
 use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, per_model};
 use crate::objects;
 use crate::problem::Problem;
@@ -176,8 +176,7 @@ impl Desk {
     fn carry_out(&mut self, effect: Effect, took: Duration) {
         match effect {
             Effect::Bind(order) => {
-                let profile = self.driver.engine().attempted(&order.uid).map(|a| a.profile.to_owned());
-                self.metrics.attempt(&profile.unwrap_or_default(), AttemptResult::Scheduled, took);
+                self.metrics.attempt(&order.profile, AttemptResult::Scheduled, took);
                 self.metrics.decision(took);
                 self.send_bind(order);
             }
@@ -233,11 +232,9 @@ impl Desk {
         });
     }
 
-    fn announce(&mut self, bound: Bound) {
+    fn announce(&mut self, bound: BindOrder) {
         let now = self.clock.now();
-        if let Some(created_at) = bound.created_at {
-            self.metrics.bound(bound.attempts, since(created_at, now));
-        }
+        self.metrics.bound(bound.attempts, since(bound.created_at, now));
         self.teller.event(EventDraft {
             note: format!("Successfully assigned {} to {}", bound.pod, bound.node),
             uid: bound.uid,

@@ -26,6 +26,8 @@ mod node_syntax;
 #[cfg(feature = "control-plane")]
 pub mod objects;
 mod pod_syntax;
+#[cfg(feature = "control-plane")]
+pub mod proxy;
 mod record;
 mod restart;
 mod run;

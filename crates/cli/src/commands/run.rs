@@ -69,7 +69,8 @@ fn log(config: &RunConfig) -> Result<(), Failure> {
     let filter = EnvFilter::builder()
         .with_env_var("GPU_SCHEDULER_LOG")
         .try_from_env()
-        .unwrap_or_else(|_| EnvFilter::new(config.logging.level.as_str()));
+        // kube's client tells every answer that is not 2xx as an error; what it means is told here.
+        .unwrap_or_else(|_| EnvFilter::new(format!("{},kube_client=off", config.logging.level.as_str())));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match config.logging.format {
         LogFormat::Json => subscriber.json().flatten_event(true).try_init(),

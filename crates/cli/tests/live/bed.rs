@@ -10,6 +10,8 @@ use gpu_scheduler_testbed::checker::{Checker, Rules};
 use gpu_scheduler_testbed::control_plane::wait::{PATIENCE, until};
 use gpu_scheduler_testbed::control_plane::{ControlPlane, Options};
 use gpu_scheduler_testbed::objects::NodeObject;
+use gpu_scheduler_testbed::proxy::Proxy;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -62,6 +64,13 @@ impl Bed {
     /// Starts a scheduler; returns at once.
     pub fn scheduler(&self, name: &str) -> Scheduler {
         self.scheduler_at(name, self.cluster.admin_kubeconfig())
+    }
+
+    /// Starts a scheduler that talks to the API server through a proxy.
+    pub fn scheduler_through(&self, name: &str, proxy: &Proxy) -> Scheduler {
+        let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
+        proxy.access(self.cluster.admin()).write_kubeconfig(&kubeconfig).expect("a kubeconfig");
+        self.scheduler_at(name, &kubeconfig)
     }
 
     /// Starts a scheduler with another way to the API server.
@@ -133,6 +142,16 @@ impl Bed {
         let verdict = self.checker.verdict().await;
         assert!(verdict.violations.is_empty(), "{verdict:#?}");
     }
+}
+
+/// Waits until a replica other than this one leads; its identity.
+pub async fn holder(bed: &Bed, other_than: &str) -> String {
+    let leases = Api::<Lease>::namespaced(bed.client(), "kube-system");
+    let of = |lease: &Lease| lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default();
+    let what = "another replica to hold the lease";
+    let lease =
+        until(&leases, "gpu-scheduler", what, |l| !of(l).is_empty() && of(l) != other_than).await.expect("one leads");
+    of(&lease)
 }
 
 /// Node of a pod.

@@ -4,6 +4,7 @@
 
 mod bed;
 mod binding;
+mod faults;
 mod lifecycle;
 mod replicas;
 mod waiting;

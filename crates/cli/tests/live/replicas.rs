@@ -4,22 +4,10 @@ use std::time::Duration;
 
 use gpu_scheduler_testbed::checker::Rules;
 use gpu_scheduler_testbed::control_plane::Options;
-use gpu_scheduler_testbed::control_plane::wait::until;
 use gpu_scheduler_testbed::objects::PodObject;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use tokio::time::Instant;
 
-use crate::bed::{Bed, LEASE};
-
-async fn holder(bed: &Bed, other_than: &str) -> String {
-    let leases = Api::<Lease>::namespaced(bed.client(), "kube-system");
-    let of = |lease: &Lease| lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default();
-    let what = "another replica to hold the lease";
-    let lease =
-        until(&leases, "gpu-scheduler", what, |l| !of(l).is_empty() && of(l) != other_than).await.expect("one leads");
-    of(&lease)
-}
+use crate::bed::{Bed, LEASE, holder};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_replica_takes_over_within_the_lease_time() {

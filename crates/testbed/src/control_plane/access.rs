@@ -33,6 +33,12 @@ impl Access {
         Self { url, authority, user, token }
     }
 
+    /// The same user by another way.
+    #[must_use]
+    pub fn through(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), ..self.clone() }
+    }
+
     /// The user's name.
     #[must_use]
     pub fn user(&self) -> &str {

@@ -118,12 +118,12 @@ pub enum ControlPlaneError {
 }
 
 impl ControlPlaneError {
-    pub(super) fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+    pub(crate) fn request(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
         move |source| Self::Request { what, source: Box::new(source) }
     }
 
-    pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }
     }

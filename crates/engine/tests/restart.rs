@@ -41,10 +41,12 @@ fn image(world: &World, state: &State) -> BTreeMap<String, Vec<String>> {
         lines.push(format!("cpu {} pods {}", n.requested().cpu, n.pods().len()));
         lines
     };
-    // A guess may differ: it fits what was known when it was made.
+    // A guess may differ: it fits what was known when it was made. So it is where there is no record, and where there
+    // is one that cannot be true.
+    let is_guess = |uid| state.pod_of(uid).and_then(|p| p.placed.as_ref()).is_some_and(|p| p.guessed);
     let guesses = |name: &str| {
-        let here = world.pods.values().filter_map(|p| p.assignment.as_ref()).filter(|a| a.node == name);
-        here.filter(|a| a.allocation.is_none()).count() > 0
+        let here = world.pods.values().filter_map(|p| p.assignment.as_ref().map(|a| (p, a)));
+        here.filter(|(_, a)| a.node == name).any(|(p, a)| a.allocation.is_none() || is_guess(&p.uid))
     };
     let with_something = state.nodes().filter(|n| (n.facts().is_some() || !n.pods().is_empty()) && !guesses(n.name()));
     with_something.map(|n| (n.name().to_string(), node(n))).collect()

@@ -337,6 +337,7 @@ impl World {
             }
             Action::Evict { uid, pod, node, reason, message } => {
                 self.output.push(format!("evict {pod} from {node} ({reason}): {message}"));
+                self.pods.retain(|_, object| object.pod.uid != uid);
                 self.tell(Event::PodDeleted { uid });
             }
             Action::PreBind { ticket, pod, node, step, .. } => {

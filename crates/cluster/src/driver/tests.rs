@@ -287,8 +287,8 @@ fn a_deposed_leaders_late_bind_is_evicted_if_the_card_is_taken() {
         let record = order.record.clone().expect("a record");
         bed.apply(pod("late", memory));
         bed.answer(order.ticket, BindAnswer::Done);
-        let late = bed.effects().into_iter().find_map(|e| if let Effect::Bind(o) = e { Some(o) } else { None });
-        if let Some(order) = late {
+        let on_its_way = bed.effects().into_iter().find_map(|e| if let Effect::Bind(o) = e { Some(o) } else { None });
+        if let Some(order) = on_its_way {
             bed.answer(order.ticket, BindAnswer::Refused("already assigned".into()));
         }
         bed.apply(bound("late", memory, "n1", Some(&record)));

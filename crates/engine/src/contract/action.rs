@@ -154,6 +154,15 @@ pub enum Notice {
         /// UUIDs of the assumed cards.
         uuids: Vec<Arc<str>>,
     },
+    /// A pod's record cannot be true; the pod is charged at its worst.
+    RecordDoubted {
+        /// The pod.
+        pod: PodName,
+        /// Its node.
+        node: Arc<str>,
+        /// What is wrong, and what is made of it.
+        why: String,
+    },
     /// While we were binding a pod, somebody else bound it elsewhere. Our claim is dropped.
     BoundElsewhere {
         /// The pod.
@@ -177,6 +186,9 @@ impl fmt::Display for Notice {
                 "pod {pod} on node {node} has no allocation record; assumed to hold {}",
                 if uuids.is_empty() { "no GPU that is known".to_owned() } else { uuids.join(", ") }
             ),
+            Self::RecordDoubted { pod, node, why } => {
+                write!(f, "the allocation record of pod {pod} on node {node} cannot be true: {why}")
+            }
             Self::BoundElsewhere { pod, ours, theirs } => {
                 write!(f, "pod {pod} was bound to {theirs} by somebody else while we were binding it to {ours}")
             }

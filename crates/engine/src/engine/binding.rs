@@ -184,6 +184,7 @@ impl Engine {
         self.bindings.forget(pod);
         self.queue.remove(pod);
         self.state.confirm(pod);
+        self.settle_own_bind(pod);
         let Some(node) = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node) else { return };
         if let Some(profile) = self.profile_of(pod) {
             for plugin in profile.post_binds() {

@@ -2,14 +2,15 @@
 //!
 //! A replica that stops for longer than its lease and goes on can still have a bind on its way. The API server
 //! takes it: a bind has no fencing token. Its record tells what it holds, so the card counts as overcommitted
-//! at once, and of the two the pod that was bound late goes.
+//! at once, and of the two the pod that was bound later goes.
 
 use std::sync::Arc;
 
 use crate::contract::{Action, EvictReason};
 use crate::engine::Engine;
-use crate::ledger::Card;
+use crate::ledger::{Card, Overcommit};
 use crate::model::{Allocation, PodId};
+use crate::state::{Placed, Stage};
 
 impl Engine {
     /// UUIDs of a node's overcommitted cards. `O(cards)`.
@@ -18,34 +19,83 @@ impl Engine {
         cards.iter().filter(|c| c.overcommit().is_some()).map(|c| c.uuid().clone()).collect()
     }
 
-    /// Evicts a pod that was just seen bound if a card of its record was in order before and is overcommitted now.
-    ///
-    /// Only where every holder of that card has a record: a guess about another scheduler's pod is no reason to
-    /// take anything from anybody. `O(cards * holders)`.
-    pub(super) fn evict_if_double(&mut self, pod: PodId, record: &Allocation, node: &str, before: &[Arc<str>]) {
-        let Some(entry) = self.state.pod(pod) else { return };
-        let recorded = |card: &Card| {
-            card.holdings()
-                .iter()
-                .all(|h| self.state.pod(h.pod).and_then(|p| p.placed.as_ref()).is_some_and(|p| !p.guessed))
-        };
-        let named = |card: &Card| record.containers.iter().flat_map(|c| &c.devices).any(|d| *d.uuid == **card.uuid());
+    /// A bind that is not ours was seen, of a pod that we had in our queue: if a card of its record was in order
+    /// `before` and is overcommitted now, the pod goes. Where the other holder's bind is still on its way, that one
+    /// would be the later: whether it goes is settled when it arrives. `O(cards * holders)`.
+    pub(super) fn settle_late_bind(&mut self, pod: PodId, record: &Allocation, node: &str, before: &[Arc<str>]) {
         let Some(state) = self.state.node_named(node) else { return };
-        let double = state.ledger().cards().iter().find_map(|card| {
-            let trouble = card.overcommit()?;
-            (named(card) && !before.contains(card.uuid()) && recorded(card)).then_some((card, trouble))
+        let double = state.ledger().cards().iter().find(|card| {
+            is_double(card) && names(record, card) && !before.contains(card.uuid()) && self.recorded(card)
         });
-        let Some((card, trouble)) = double else { return };
+        let Some(card) = double else { return };
+        if card.holdings().iter().all(|h| h.pod == pod || self.placed(h.pod).is_some_and(|p| p.stage == Stage::Bound)) {
+            let uuid = card.uuid().clone();
+            self.evict_double(pod, &uuid);
+        } else {
+            self.late.insert(pod);
+        }
+    }
+
+    /// A bind of ours took effect: if somebody else's came first, onto the same card, ours goes. `O(late pods)`, and
+    /// there are none unless a leader was deposed in the middle of a bind.
+    pub(super) fn settle_own_bind(&mut self, pod: PodId) {
+        if self.late.is_empty() {
+            return;
+        }
+        let Some(node) = self.placed(pod).and_then(|p| self.state.node(p.node)) else { return };
+        let double = node.ledger().cards().iter().find(|card| {
+            let holds = |pod: PodId| card.holdings().iter().any(|h| h.pod == pod);
+            is_double(card) && holds(pod) && self.late.iter().any(|late| holds(*late)) && self.recorded(card)
+        });
+        if let Some(uuid) = double.map(|card| card.uuid().clone()) {
+            self.evict_double(pod, &uuid);
+        }
+    }
+
+    fn placed(&self, pod: PodId) -> Option<&Placed> {
+        self.state.pod(pod).and_then(|p| p.placed.as_ref())
+    }
+
+    /// Whether every holder of a card has a record: a guess about another scheduler's pod is no reason to take
+    /// anything from anybody.
+    fn recorded(&self, card: &Card) -> bool {
+        card.holdings().iter().all(|h| self.placed(h.pod).is_some_and(|p| !p.guessed))
+    }
+
+    fn evict_double(&mut self, pod: PodId, uuid: &str) {
+        let Some(entry) = self.state.pod(pod) else { return };
+        let Some(node) = entry.placed.as_ref().and_then(|p| self.state.node(p.node)) else { return };
+        let trouble = node.ledger().cards().iter().find(|c| **c.uuid() == *uuid).and_then(Card::overcommit);
+        let trouble = trouble.map(|t| t.to_string()).unwrap_or_default();
         let message = format!(
-            "bound by a deposed replica of the scheduler onto GPU {} of node {node}, which others hold: {trouble}",
-            card.uuid()
+            "bound to node {} while another replica of the scheduler gave GPU {uuid} away: {trouble}",
+            node.name()
         );
         self.outbox.push_back(Action::Evict {
             uid: entry.uid.clone(),
             pod: entry.name.clone(),
-            node: state.name().clone(),
+            node: node.name().clone(),
             reason: EvictReason::GpuOvercommitted,
             message,
         });
     }
+}
+
+/// Whether a card is in trouble because two pods hold it, and not because it is gone or was divided anew.
+fn is_double(card: &Card) -> bool {
+    card.holdings().len() > 1
+        && match card.overcommit() {
+            None | Some(Overcommit::Gone | Overcommit::WrongMode(_)) => false,
+            Some(
+                Overcommit::Mixed { .. }
+                | Overcommit::Memory { .. }
+                | Overcommit::Compute { .. }
+                | Overcommit::Seats { .. }
+                | Overcommit::SliceTwice { .. },
+            ) => true,
+        }
+}
+
+fn names(record: &Allocation, card: &Card) -> bool {
+    record.containers.iter().flat_map(|c| &c.devices).any(|d| *d.uuid == **card.uuid())
 }

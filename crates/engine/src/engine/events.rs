@@ -69,8 +69,12 @@ impl Engine {
         if known.is_none() && profile.is_some() {
             self.state.count_arrival(id);
         }
-        match (&pod.assignment, known.and_then(|(_, _, stage)| stage)) {
-            (Some(assignment), _) => self.observe_assignment(id, assignment),
+        match (&pod.assignment, known.as_ref().and_then(|(_, _, stage)| *stage)) {
+            (Some(assignment), _) => {
+                let class = self.state.pod(id).map(|p| p.class);
+                let other_request = known.as_ref().is_some_and(|(_, old, _)| Some(*old) != class);
+                self.observe_assignment(id, assignment, other_request);
+            }
             // A confirmed bind is a fact; a version of the pod from before it changes nothing.
             (None, Some(Stage::Bound)) => {}
             (None, Some(Stage::Assumed)) if pod.terminating => {
@@ -110,8 +114,8 @@ impl Engine {
         self.queue.put(id, priority, created_at, place);
     }
 
-    /// A pod is bound, whoever did it.
-    fn observe_assignment(&mut self, id: PodId, assignment: &Assignment) {
+    /// A pod is bound, whoever did it. With another request than before, its record is held against that.
+    fn observe_assignment(&mut self, id: PodId, assignment: &Assignment, other_request: bool) {
         let Some(entry) = self.state.pod(id) else { return };
         let name = entry.name.clone();
         let late = self.queue.get(id).is_some();
@@ -120,7 +124,7 @@ impl Engine {
         match known {
             Some(placed) if node_of(placed.node).as_deref() == Some(assignment.node.as_str()) => {
                 // Our own bind seen, or a later version of the pod. Only another record changes anything.
-                let other = assignment.allocation.as_ref().filter(|r| **r != placed.allocation || placed.guessed);
+                let other = assignment.allocation.as_ref().filter(|r| other_request || !placed.stands_for(r));
                 if placed.stage == Stage::Assumed {
                     self.bound(id);
                 }
@@ -156,7 +160,7 @@ impl Engine {
         let before = if late { self.in_trouble(&assignment.node) } else { Vec::new() };
         self.state.observe(id, &assignment.node, record);
         if let (true, Some(record)) = (late, record) {
-            self.evict_if_double(id, record, &assignment.node, &before);
+            self.settle_late_bind(id, record, &assignment.node, &before);
         }
     }
 
@@ -164,6 +168,7 @@ impl Engine {
         let Some(id) = self.state.pod_of(uid).map(|p| p.id) else { return };
         self.bindings.forget(id);
         self.queue.remove(id);
+        self.late.remove(&id);
         if self.state.pod(id).and_then(|p| p.placed.as_ref()).is_some_and(|p| p.stage == Stage::Assumed) {
             self.undo_placement(id);
         }

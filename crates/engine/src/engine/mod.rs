@@ -9,7 +9,7 @@ mod explain;
 mod pending;
 mod wakeup;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 pub use config::{Config, ProfileConfig};
 pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
@@ -52,6 +52,8 @@ pub struct Engine {
     outbox: VecDeque<Action>,
     wake: WakeCursor,
     leases: Leases,
+    /// Pods that somebody else bound onto a card to which a bind of ours is on its way.
+    late: BTreeSet<PodId>,
     report_lease: Millis,
     retry_after: Option<Millis>,
     reuse_evaluations: bool,
@@ -91,6 +93,7 @@ impl Engine {
             outbox: VecDeque::new(),
             wake: WakeCursor::default(),
             leases: Leases::default(),
+            late: BTreeSet::new(),
             report_lease: config.report_lease,
             retry_after: config.retry_after,
             reuse_evaluations: config.reuse_evaluations,

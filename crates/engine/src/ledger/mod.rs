@@ -13,12 +13,14 @@
 //! becomes one more [`HoldKind`] with a table of its own beside the cards.
 
 mod card;
+mod doubt;
 mod headroom;
 mod node_ledger;
 mod peak;
 mod placement;
 
 pub use card::{Card, Closed, HoldKind, Holding, Overcommit, Room};
+pub(crate) use doubt::at_worst;
 pub use headroom::{CardRoom, Headroom};
 pub use node_ledger::{GpuUse, NodeLedger};
 pub use peak::{CardGrant, CardPeak, card_peaks};

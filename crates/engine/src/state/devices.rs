@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::contract::Notice;
-use crate::ledger::{Card, CardChoice, CardGrant, Closed, HoldKind, Placement, place};
+use crate::ledger::{Card, CardChoice, CardGrant, Closed, HoldKind, Placement, at_worst, place};
 use crate::model::{Allocation, CardSpec, Demand, GpuRequest, NodeId, Percent, PodId, PodUid};
 use crate::state::{NodeState, State};
 
@@ -32,6 +32,26 @@ impl State {
         let name = node.name().clone();
         let peaks = node.ledger_mut().resolve(&name, &placed.allocation, kind_of, &mut self.models);
         node.ledger_mut().observe(pod, &entry.uid, &peaks);
+    }
+
+    /// Holds a record against what its pod asks for: what is to be charged, if it says anything; and the record itself,
+    /// if that is something else.
+    pub(super) fn doubt(
+        &mut self,
+        pod: PodId,
+        node: NodeId,
+        record: &Allocation,
+        request: &GpuRequest,
+    ) -> (Option<Allocation>, Option<Box<Allocation>>) {
+        let state = self.nodes.at(node.index());
+        let (charged, doubts) = at_worst(record, request);
+        if doubts.is_empty() {
+            return (Some(record.clone()), None);
+        }
+        let (node, pod) = (state.name().clone(), self.pods.at(pod.index()).name.clone());
+        let why = doubts.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.notices.push(Notice::RecordDoubted { pod, node, why });
+        (charged, Some(Box::new(record.clone())))
     }
 
     /// Gives every pod on the node that has no record a guess that fits what is known: the cards that the

@@ -471,7 +471,8 @@ impl State {
             n.ledger_mut().grant(id, &uid, &peaks);
             n.measure_pod(&uid);
         });
-        self.pods.at_mut(id.index()).placed = Some(Placed { node, allocation, stage: Stage::Assumed, guessed: false });
+        self.pods.at_mut(id.index()).placed =
+            Some(Placed { node, allocation, stage: Stage::Assumed, guessed: false, doubted: None });
     }
 
     /// An assumed pod turned out to be bound where we wanted it.
@@ -489,9 +490,15 @@ impl State {
         let node_id = self.node_slot(node);
         let entry = self.pods.at_mut(id.index());
         let (uid, charge) = (entry.uid.clone(), entry.charge.clone());
-        let guessed = record.is_none() && !self.classes.get(entry.class).spec.gpu.is_none();
-        let allocation = record.cloned().unwrap_or_default();
-        entry.placed = Some(Placed { node: node_id, allocation, stage: Stage::Bound, guessed });
+        let class = self.classes.get(entry.class).clone();
+        let (trusted, doubted) = match record {
+            Some(record) => self.doubt(id, node_id, record, &class.spec.gpu),
+            None => (None, None),
+        };
+        let guessed = trusted.is_none() && !class.spec.gpu.is_none();
+        let allocation = trusted.unwrap_or_default();
+        let entry = self.pods.at_mut(id.index());
+        entry.placed = Some(Placed { node: node_id, allocation, stage: Stage::Bound, guessed, doubted });
         let mut updated = self.nodes.at(node_id.index()).clone();
         updated.add_pod(id, &charge);
         self.hold(&mut updated, id);

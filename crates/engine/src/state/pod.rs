@@ -57,6 +57,18 @@ pub struct Placed {
     pub stage: Stage,
     /// Whether the devices are a guess, because no record says them.
     pub guessed: bool,
+    /// The record as it was found, if its pod is held by something else, because it cannot be true.
+    pub doubted: Option<Box<Allocation>>,
+}
+
+impl Placed {
+    /// Whether this is the record that the placement stands for.
+    pub(crate) fn stands_for(&self, record: &Allocation) -> bool {
+        match &self.doubted {
+            Some(doubted) => **doubted == *record,
+            None => self.allocation == *record && !self.guessed,
+        }
+    }
 }
 
 /// A pod.

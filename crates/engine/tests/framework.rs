@@ -10,7 +10,7 @@ use gpu_scheduler_engine::framework::{
     Filter, Permission, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, Profile, Reason,
     Rescue, Reserve, Score, ScoreKind, Scoring, Selection, Verdict,
 };
-use gpu_scheduler_engine::model::{Allocation, Cost, NodeId, PodId, Timestamp};
+use gpu_scheduler_engine::model::{Allocation, Cost, Effect, NodeId, PodId, Timestamp};
 use gpu_scheduler_engine::plugins::NodeResourcesFit;
 use gpu_scheduler_engine::state::{Class, NodeFacts, NodeState, PodEntry, State, Transaction};
 use gpu_scheduler_engine::{Action, ConditionReason, Outcome, Place, PodPhase, PreBindStep};
@@ -189,6 +189,40 @@ impl Score for Says {
     }
     fn score(&self, placement: &Scoring<'_>) -> i64 {
         if &**placement.node.name() == "n1" { self.1 } else { self.2 }
+    }
+}
+
+/// Notes that it is asked; whether twins get the same from it is what it was made with.
+#[derive(Debug)]
+struct Asked(bool, Calls);
+
+impl Score for Asked {
+    fn name(&self) -> PluginName {
+        "Asked"
+    }
+    fn kind(&self) -> ScoreKind {
+        ScoreKind::Cost
+    }
+    fn score(&self, _placement: &Scoring<'_>) -> i64 {
+        self.1.note(1);
+        0
+    }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        self.0
+    }
+}
+
+/// Four empty nodes are alike, one has other CPU, one has a taint: only who says so is spared the twins.
+#[test]
+fn twins_are_scored_once_where_the_plugin_allows_it() {
+    for (allows, expected) in [(true, 111), (false, 111_111)] {
+        let calls = Calls::default();
+        let mut run = Run::profile(Profile::default().with_score(Asked(allows, calls.clone()), 1));
+        let tainted = common::tainted(sized("n6", 8000, 1024), "gpu", "yes", Effect::PreferNoSchedule);
+        run.nodes(["n1", "n2", "n3", "n4"].map(|name| sized(name, 8000, 1024)));
+        run.nodes([sized("n5", 16_000, 1024), tainted]);
+        assert_eq!(run.place(cpu_pod("a", 1000)).as_deref(), Some("n1"));
+        assert_eq!(calls.take(), expected, "twins get the same: {allows}");
     }
 }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::framework::twins::Twins;
 use crate::framework::{Candidate, Evaluation, PreFiltered, Profile, ScoreKind};
 use crate::model::{ClassId, Cost, NodeId};
 use crate::state::{Class, GroupId, State};
@@ -66,12 +67,13 @@ impl ClassCache {
             self.rescored = Some(0);
         }
         self.evaluations.resize(state.node_slots(), None);
-        self.rescore(profile, state, class, steps) && self.evaluate_changed(profile, state, class, steps)
+        let mut twins = Twins::new(profile, state, class);
+        self.rescore(&mut twins, state, class, steps) && self.evaluate_changed(&mut twins, profile, state, class, steps)
     }
 
     /// Scores anew what was a candidate, after scores have changed: what the filters said still holds, and nodes
     /// that changed since are evaluated in full afterwards.
-    fn rescore(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
+    fn rescore<'a>(&mut self, twins: &mut Twins<'a>, state: &'a State, class: &Class, steps: &mut u32) -> bool {
         let Some(from) = self.rescored else { return true };
         for at in from..self.evaluations.len() {
             if !matches!(self.evaluations[at], Some(Evaluation::Candidate(_))) {
@@ -84,21 +86,29 @@ impl ClassCache {
                 return false;
             }
             *steps = steps.saturating_sub(class.effort());
-            let fresh = profile.score(state, class, node).map(Evaluation::Candidate);
+            let fresh = twins.score(node).map(Evaluation::Candidate);
             self.replace(id, fresh);
         }
         self.rescored = None;
         true
     }
 
-    fn evaluate_changed(&mut self, profile: &Profile, state: &State, class: &Class, steps: &mut u32) -> bool {
+    fn evaluate_changed<'a>(
+        &mut self,
+        twins: &mut Twins<'a>,
+        profile: &Profile,
+        state: &'a State,
+        class: &Class,
+        steps: &mut u32,
+    ) -> bool {
         for (generation, id) in state.changed_since(self.synced) {
             if *steps == 0 {
                 return false;
             }
             *steps = steps.saturating_sub(class.effort());
             self.message = None;
-            let fresh = state.node(id).and_then(|node| profile.evaluate(state, class, &self.pre, node));
+            let score = |node| twins.score(node);
+            let fresh = state.node(id).and_then(|node| profile.evaluate_by(state, class, &self.pre, node, score));
             self.replace(id, fresh);
             self.synced = generation;
         }
@@ -106,6 +116,10 @@ impl ClassCache {
     }
 
     fn replace(&mut self, id: NodeId, fresh: Option<Evaluation>) {
+        // Many a score stays what it was: then the order does too.
+        if self.evaluations[id.index()] == fresh {
+            return;
+        }
         self.unlist(id);
         self.evaluations[id.index()] = fresh;
         self.list(id);

@@ -67,11 +67,23 @@ impl Profile {
     /// What this profile says of `class` on `node`: `O(plugins)`, and `O(typical shapes * cards)` for
     /// policies that look at fragments. `None` for a node that does not exist any more.
     pub fn evaluate(&self, state: &State, class: &Class, pre: &PreFiltered, node: &NodeState) -> Option<Evaluation> {
+        self.evaluate_by(state, class, pre, node, |node| self.score(state, class, node))
+    }
+
+    /// As [`Profile::evaluate`], with what [`Profile::score`] says by other means.
+    pub(crate) fn evaluate_by<'a>(
+        &self,
+        state: &State,
+        class: &Class,
+        pre: &PreFiltered,
+        node: &'a NodeState,
+        score: impl FnOnce(&'a NodeState) -> Option<Candidate>,
+    ) -> Option<Evaluation> {
         let facts = node.facts()?;
         if let Some(rejection) = self.check(state, class, pre, node, facts) {
             return Some(Evaluation::Rejected(rejection));
         }
-        self.score(state, class, node).map(Evaluation::Candidate)
+        score(node).map(Evaluation::Candidate)
     }
 
     /// The cost of `class` on a node that the filters let it onto.

@@ -13,6 +13,7 @@ mod plugin;
 mod policy;
 mod profile;
 mod reason;
+mod twins;
 
 pub(crate) use cache::{ClassCaches, best};
 pub use choice::{ChoiceError, Disabled, ExtensionPoint};

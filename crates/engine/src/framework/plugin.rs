@@ -117,6 +117,11 @@ pub trait Score: Debug + Send + Sync {
     fn epoch(&self, _state: &State) -> u64 {
         0
     }
+    /// Whether twins ([`NodeState::is_twin_of`]) always get the same number: then one of them is asked about. Only
+    /// who reads nothing of a bare node but its cards and CPU may say so.
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        false
+    }
     /// A cost that is the same for all nodes of a group, in thousandths of a milli-GPU. It may change at
     /// any time: it is asked for at every decision and never kept.
     fn group_cost(&self, _state: &State, _class: &Class, _group: GroupId) -> i64 {

@@ -125,6 +125,21 @@ pub struct Room {
     pub idle: MilliGpu,
 }
 
+impl Room {
+    /// That of a card which is neither held nor used nor partitioned.
+    fn idle(total: Mib) -> Self {
+        Self {
+            closed: None,
+            whole: true,
+            shareable: true,
+            memory: total,
+            compute: Percent::ALL,
+            seats: 0,
+            idle: MilliGpu::CARD,
+        }
+    }
+}
+
 /// Measured use, from a report that is still fresh.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Measured {
@@ -226,6 +241,10 @@ impl Card {
     /// What it can still give.
     pub fn room(&self) -> &Room {
         &self.room
+    }
+    /// Whether all of it can be given, whole or shared: its model and memory say all about it.
+    pub fn is_idle(&self) -> bool {
+        self.memory.is_some_and(|total| self.room == Room::idle(total))
     }
     /// Memory used by processes that no pod explains.
     pub fn foreign(&self) -> Mib {

@@ -4,7 +4,7 @@ use crate::framework::{PluginName, Score, ScoreKind, Scoring};
 use crate::ledger::Headroom;
 use crate::model::{MilliGpu, mul_div};
 use crate::prices::{Learned, ONE};
-use crate::state::State;
+use crate::state::{Class, State};
 
 /// Weight of free cards that requests for several could not use, in thousandths.
 const WEIGHT: i64 = 1500;
@@ -26,6 +26,9 @@ impl Score for Blocks {
         let learned = placement.state.prices().learned();
         let broken = broken(learned, placement.after) - broken(learned, placement.before);
         broken * WEIGHT / 1000 * (learned.turnover() / 1000) / 1000
+    }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
     }
     fn epoch(&self, state: &State) -> u64 {
         state.prices().version()

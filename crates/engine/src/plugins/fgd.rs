@@ -7,7 +7,7 @@ use crate::framework::{PluginName, Score, ScoreKind, Scoring};
 use crate::ledger::{CardRoom, Headroom};
 use crate::model::{GpuShape, MilliGpu, Models, Percent, ShareMemory, share_size};
 use crate::plugins::published_points;
-use crate::state::{Mix, Shape, State};
+use crate::state::{Class, Mix, Shape, State};
 
 /// `ln(k / (100 - k))` for k = 51 to 99, in trillionths: where 100 times the logistic function reaches k.
 /// A table keeps the score the same on every machine, whatever its mathematics library.
@@ -80,6 +80,9 @@ impl Score for Fgd {
         let (mix, models) = (placement.state.mix(), placement.state.models());
         let gain = fragment(mix, models, placement.before) - fragment(mix, models, placement.after);
         published_points(sigmoid_points(gain, mix.weight()))
+    }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
     }
     fn epoch(&self, state: &State) -> u64 {
         state.mix().version()

@@ -48,4 +48,7 @@ impl Score for NodeAffinity {
         let preferred = placement.class.spec.preferred.iter();
         preferred.filter(|(_, term)| term.matches(symbols, node, label)).map(|(weight, _)| weight).sum()
     }
+    fn same_on_twins(&self, class: &Class) -> bool {
+        class.spec.preferred.is_empty()
+    }
 }

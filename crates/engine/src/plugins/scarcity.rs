@@ -58,6 +58,9 @@ impl Score for Scarcity {
     fn prices_groups(&self) -> bool {
         true
     }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
+    }
     fn epoch(&self, state: &State) -> u64 {
         state.prices().version()
     }

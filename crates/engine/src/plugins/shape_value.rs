@@ -3,7 +3,7 @@
 use crate::framework::{PluginName, Score, ScoreKind, Scoring};
 use crate::ledger::HoldKind;
 use crate::model::share_size;
-use crate::state::State;
+use crate::state::{Class, State};
 
 /// What a card's worth of lost filling costs: four cards. It outweighs every other term.
 const WEIGHT: i64 = 4000;
@@ -36,6 +36,9 @@ impl Score for ShapeValue {
         }
         // Millionths of a card are thousandths of a milli-GPU.
         lost * (WEIGHT / 1000) + idle * REMAINDER
+    }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
     }
     fn epoch(&self, state: &State) -> u64 {
         state.prices().version()

@@ -4,7 +4,7 @@ use crate::framework::{PluginName, Score, ScoreKind, Scoring};
 use crate::ledger::Headroom;
 use crate::model::mul_div;
 use crate::prices::{Learned, ONE};
-use crate::state::State;
+use crate::state::{Class, State};
 
 /// Weight of GPU that the next GPU pod could not use, in thousandths.
 const NEXT: i64 = 300;
@@ -29,6 +29,9 @@ impl Score for Stranding {
         let stranded = learned.stranded(after.cpu, after.idle()) - learned.stranded(before.cpu, before.idle());
         let next = unusable(learned, after) - unusable(learned, before);
         stranded + next * NEXT / 1000 + i64::from(after.idle().0) * 1000 * IDLE / 10_000
+    }
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
     }
     fn epoch(&self, state: &State) -> u64 {
         state.prices().version()

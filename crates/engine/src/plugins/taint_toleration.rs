@@ -36,4 +36,8 @@ impl Score for TaintToleration {
         let tolerations = || placement.class.spec.tolerations.iter().filter(|t| t.covers_preference());
         i64::try_from(soft.filter(|taint| !tolerations().any(|t| t.tolerates(taint))).count()).unwrap_or(i64::MAX)
     }
+    /// A bare node has no taint.
+    fn same_on_twins(&self, _class: &Class) -> bool {
+        true
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::contract::Notice;
-use crate::ledger::{Closed, Headroom, NodeLedger, Overcommit};
+use crate::ledger::{Card, Closed, Headroom, NodeLedger, Overcommit};
 use crate::model::{
     CardSpec, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, Partitioning, PodId, PodUid, Resources,
     Symbol, Symbols,
@@ -117,6 +117,7 @@ pub struct NodeState {
     ports: Vec<PortKey>,
     ledger: NodeLedger,
     headroom: Headroom,
+    bare: bool,
     trouble: Vec<(Arc<str>, Overcommit)>,
     generation: u64,
     relaxed: u64,
@@ -139,6 +140,7 @@ impl NodeState {
             ports: Vec::new(),
             ledger,
             headroom: Headroom::default(),
+            bare: false,
             trouble: Vec::new(),
             generation: 0,
             relaxed: 0,
@@ -192,6 +194,18 @@ impl NodeState {
     /// What is left of it.
     pub fn headroom(&self) -> &Headroom {
         &self.headroom
+    }
+    /// Whether nothing is known of it but its cards and what the node object allows: no pod, no taint, every card
+    /// wholly idle. A node whose cards do not come in the order of its group's is not called bare.
+    pub fn is_bare(&self) -> bool {
+        self.bare
+    }
+    /// Whether two bare nodes have the same cards and CPU. They may differ in names, labels, UUIDs and memory.
+    pub fn is_twin_of(&self, other: &Self) -> bool {
+        let twins = self.bare && other.bare && self.group == other.group && self.headroom.cpu == other.headroom.cpu;
+        // The group says what the cards are: comparing them would fetch all that a score reads.
+        debug_assert!(!twins || self.headroom.cards == other.headroom.cards, "{} and {}", self.name, other.name);
+        twins
     }
     /// Number of its latest change.
     pub fn generation(&self) -> u64 {
@@ -302,6 +316,10 @@ impl NodeState {
             memory: memory.saturating_sub(self.requested.memory),
             cards: self.ledger.rooms(),
         };
+        self.bare = self.pods.is_empty()
+            && self.facts.as_ref().is_some_and(|f| f.taints.is_empty())
+            && self.ledger.cards().iter().all(Card::is_idle)
+            && self.headroom.cards.is_sorted_by_key(|c| (c.model, c.total));
         // A node that is gone, or not yet described, is nobody's trouble.
         let cards = self.facts.as_ref().map_or(&[][..], |_| self.ledger.cards());
         let trouble: Vec<(Arc<str>, Overcommit)> = cards

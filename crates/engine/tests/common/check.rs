@@ -14,6 +14,7 @@ use super::world::World;
 pub fn state(state: &State) {
     for node in state.nodes() {
         sums(state, node);
+        bare(state, node);
         for card in node.ledger().cards() {
             holders(state, node, card);
             if !matches!(card.room().closed, Some(Closed::Overcommitted(_))) {
@@ -55,6 +56,28 @@ fn sums(state: &State, node: &NodeState) {
     assert_eq!((node.headroom().cpu, node.headroom().memory), free, "headroom of {}", node.name());
     let rooms = node.ledger().rooms();
     assert_eq!(node.headroom().cards, rooms, "card headroom of {}", node.name());
+}
+
+/// What lets nodes share a score, against all that a score may read of them.
+fn bare(state: &State, node: &NodeState) {
+    let idle = |card: &Card| {
+        let room = card.room();
+        let nobody = card.holdings().is_empty() && card.unexplained() == Mib(0) && room.closed.is_none();
+        let all = Some(room.memory) == card.spec().memory && room.compute == Percent::ALL && room.idle.0 == 1000;
+        nobody && all && room.whole && room.shareable && card.spec().partitioning == Partitioning::OnDemand
+    };
+    let cards = node.ledger().cards();
+    let kinds: Vec<_> = cards.iter().map(|c| (c.model(), c.spec().memory)).collect();
+    let expected = node.facts().is_some_and(|f| f.taints().is_empty())
+        && node.pods().is_empty()
+        && cards.iter().all(idle)
+        && kinds.is_sorted();
+    assert_eq!(node.is_bare(), expected, "{} is bare", node.name());
+    for twin in state.nodes().filter(|other| node.is_twin_of(other)) {
+        assert_eq!(node.headroom().cpu, twin.headroom().cpu, "CPU of {} and {}", node.name(), twin.name());
+        assert_eq!(node.headroom().cards, twin.headroom().cards, "cards of {} and {}", node.name(), twin.name());
+        assert_eq!(node.group(), twin.group(), "group of {} and {}", node.name(), twin.name());
+    }
 }
 
 fn holders(state: &State, node: &NodeState, card: &Card) {

@@ -1,5 +1,7 @@
 //! The folder of one control plane: data, keys and logs, all of it gone at the end.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,6 +29,8 @@ impl Folder {
         let parent = parent();
         let folder = tempfile::Builder::new()
             .prefix("gpu-scheduler-testbed-")
+            // Keys and the administrator's token are in there, below a folder that all can read.
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&parent)
             .map_err(ControlPlaneError::system(format!("could not make a folder in {}", parent.display())))?;
         let cleaner = start_cleaner(folder.path())
@@ -72,6 +76,13 @@ fn parent() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_its_owner_looks_into_the_folder() {
+        let folder = Folder::create().unwrap();
+        let mode = std::fs::metadata(folder.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 
     #[test]
     fn a_dropped_folder_is_gone_with_its_cleaner() {

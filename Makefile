@@ -49,7 +49,7 @@ matrix: ## the tests against a control plane on the older minors of Kubernetes t
 	@for minor in $$(scripts/build-control-plane --minors | tail -n +2); do \
 		scripts/build-control-plane $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
-		KUBERNETES_MINOR=$$minor $(CARGO) test --locked -p gpu-scheduler-testbed --test control_plane --test up; \
+		KUBERNETES_MINOR=$$minor $(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
 	done
 
 bench: ## how many placements a second the engine decides

@@ -24,6 +24,8 @@ struct Cli {
 enum Command {
     /// Say what would happen to a dump of Kubernetes objects; nothing is changed
     Plan(commands::plan::Args),
+    /// Ask the engine again what a journal of `run` says it was asked, and compare action by action
+    Replay(commands::replay::Args),
     /// Schedule a cluster: watch it, decide, bind
     Run(commands::run::Args),
     /// Replay a trace under one or several policies
@@ -42,6 +44,7 @@ enum Failure {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Simulate(args) => commands::simulate::run(&args),
     };

@@ -19,6 +19,12 @@ impl<K, V> Default for Lookup<K, V> {
     }
 }
 
+impl<K: Eq + Hash, V> FromIterator<(K, V)> for Lookup<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
 impl<K: Eq + Hash, V> Lookup<K, V> {
     /// The value at `key`.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>

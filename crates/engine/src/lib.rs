@@ -27,6 +27,7 @@ pub mod state;
 pub use contract::{Action, Condition, ConditionReason, Event, EvictReason, Notice, Outcome, PreBindStep, Step};
 pub use engine::{
     Attempted, Config, Engine, Explanation, NodeExplanation, NodeVerdict, Pending, PodPhase, ProfileConfig,
+    RestoreError, Snapshot,
 };
 pub use framework::Policy;
 pub use queue::Place;

@@ -20,6 +20,8 @@ pub mod checker;
 mod command;
 #[cfg(feature = "control-plane")]
 pub mod control_plane;
+#[cfg(feature = "control-plane")]
+pub mod deploy;
 mod error;
 mod invariants;
 mod node_syntax;

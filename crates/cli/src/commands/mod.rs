@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
 pub mod plan;
+pub mod replay;
 pub mod run;
 pub mod simulate;

@@ -1,14 +1,15 @@
 //! A control plane, a checker, and schedulers as processes.
 
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use gpu_scheduler_testbed::checker::{Checker, Rules};
 use gpu_scheduler_testbed::control_plane::wait::{PATIENCE, until};
-use gpu_scheduler_testbed::control_plane::{ControlPlane, Options};
+use gpu_scheduler_testbed::control_plane::{Access, ControlPlane, Options};
+use gpu_scheduler_testbed::deploy;
 use gpu_scheduler_testbed::objects::NodeObject;
 use gpu_scheduler_testbed::proxy::Proxy;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 /// Times of elections in tests: a takeover takes seconds, and a renewal has ten tries.
 const CONFIG: &str = "apiVersion: gpu-scheduler.io/v1alpha1
 kind: SchedulerConfiguration
-leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 300ms}
+leaderElection: {resourceNamespace: gpu-scheduler, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 300ms}
 ";
 
 /// How long a Lease lasts by [`CONFIG`].
@@ -33,6 +34,8 @@ pub const LEASE: Duration = Duration::from_secs(4);
 pub struct Bed {
     pub cluster: ControlPlane,
     pub checker: Checker,
+    /// The service account of `deploy/`: schedulers run with its rights, never with an administrator's.
+    access: Access,
     folder: TempDir,
 }
 
@@ -48,9 +51,11 @@ impl Bed {
         let nodes = (1..=nodes).map(|n| NodeObject::new(&format!("n{n}")).build());
         cluster.add_nodes(nodes).await.expect("nodes");
         let checker = Checker::start(cluster.client(), rules);
+        let access = deploy::install(&cluster).await.expect("the manifests of deploy/");
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("config.yaml"), CONFIG).expect("a configuration");
-        Self { cluster, checker, folder }
+        access.write_kubeconfig(&folder.path().join("scheduler.kubeconfig")).expect("a kubeconfig");
+        Self { cluster, checker, access, folder }
     }
 
     pub fn client(&self) -> Client {
@@ -63,13 +68,13 @@ impl Bed {
 
     /// Starts a scheduler; returns at once.
     pub fn scheduler(&self, name: &str) -> Scheduler {
-        self.scheduler_at(name, self.cluster.admin_kubeconfig())
+        self.scheduler_at(name, &self.folder.path().join("scheduler.kubeconfig"))
     }
 
     /// Starts a scheduler that talks to the API server through a proxy.
     pub fn scheduler_through(&self, name: &str, proxy: &Proxy) -> Scheduler {
         let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
-        proxy.access(self.cluster.admin()).write_kubeconfig(&kubeconfig).expect("a kubeconfig");
+        proxy.access(&self.access).write_kubeconfig(&kubeconfig).expect("a kubeconfig");
         self.scheduler_at(name, &kubeconfig)
     }
 
@@ -83,13 +88,14 @@ impl Bed {
             .arg(kubeconfig)
             .arg("--config")
             .arg(self.folder.path().join("config.yaml"))
-            .args(["--bind-address", &address.to_string()])
+            .args(["--bind-address", &address.to_string(), "--journal"])
+            .arg(self.folder.path().join(name).with_extension("journal"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).expect("a log"))
             .spawn()
             .expect("the scheduler starts");
-        Scheduler { child, log }
+        Scheduler { child, log, address }
     }
 
     /// Waits until a pod is bound; its node.
@@ -137,16 +143,38 @@ impl Bed {
         self.pods().list(&ListParams::default()).await.expect("pods can be listed").items
     }
 
-    /// Nothing that must not happen has happened.
+    /// Nothing that must not happen has happened, and no scheduler has asked for what its account may not do.
     pub async fn check(&self) {
         let verdict = self.checker.verdict().await;
         assert!(verdict.violations.is_empty(), "{verdict:#?}");
+        for file in std::fs::read_dir(self.folder.path()).expect("a folder") {
+            let path = file.expect("a file").path();
+            if path.extension().is_some_and(|extension| extension == "log") {
+                let log = std::fs::read_to_string(&path).expect("a log");
+                let forbidden: Vec<&str> = log.lines().filter(|line| line.contains("is forbidden: User ")).collect();
+                assert!(forbidden.is_empty(), "deploy/20-rbac.yaml lacks a right:\n{}", forbidden.join("\n"));
+            }
+            if path.extension().is_some_and(|extension| extension == "journal") {
+                replays(&path);
+            }
+        }
     }
+}
+
+/// A journal, even of a scheduler that still runs or was killed, replays to the letter.
+fn replays(journal: &Path) {
+    if std::fs::read_dir(journal).is_ok_and(|mut files| files.next().is_none()) {
+        return; // it never led for long enough to see anything
+    }
+    let replay = Command::new(env!("CARGO_BIN_EXE_gpu-scheduler")).arg("replay").arg(journal).output();
+    let replay = replay.expect("the command runs");
+    let said = format!("{}{}", String::from_utf8_lossy(&replay.stdout), String::from_utf8_lossy(&replay.stderr));
+    assert!(replay.status.success(), "{}: {said}", journal.display());
 }
 
 /// Waits until a replica other than this one leads; its identity.
 pub async fn holder(bed: &Bed, other_than: &str) -> String {
-    let leases = Api::<Lease>::namespaced(bed.client(), "kube-system");
+    let leases = Api::<Lease>::namespaced(bed.client(), deploy::NAMESPACE);
     let of = |lease: &Lease| lease.spec.as_ref().and_then(|s| s.holder_identity.clone()).unwrap_or_default();
     let what = "another replica to hold the lease";
     let lease =
@@ -169,6 +197,7 @@ pub fn waiting(pod: &Pod) -> Option<String> {
 pub struct Scheduler {
     child: Child,
     log: PathBuf,
+    address: SocketAddr,
 }
 
 impl Scheduler {
@@ -197,6 +226,16 @@ impl Scheduler {
     pub fn stop(mut self) -> bool {
         self.signal(Signal::TERM);
         self.child.wait().expect("it has ended").success()
+    }
+
+    /// Where it serves health and metrics.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it wrote so far.

@@ -5,6 +5,7 @@
 mod bed;
 mod binding;
 mod faults;
+mod figures;
 mod lifecycle;
 mod replicas;
 mod waiting;

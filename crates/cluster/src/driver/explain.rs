@@ -9,9 +9,9 @@ use crate::allocation;
 impl Driver {
     /// Everything about a pod, worked out afresh; `None` where it is not known. `O(pods + nodes)`.
     pub fn explain(&self, namespace: &str, name: &str) -> Option<Value> {
-        let state = self.engine.state();
+        let state = self.engine().state();
         let uid = state.pods().find(|p| *p.name.namespace == *namespace && *p.name.name == *name)?.uid.clone();
-        let explanation = self.engine.explain(&uid)?;
+        let explanation = self.engine().explain(&uid)?;
         let gates = state.pod_of(&uid).map(|p| p.gates.to_vec()).unwrap_or_default();
         Some(render(&explanation, &uid.to_string(), &gates, |rejection| {
             rejection.reasons.iter().map(|r| r.text(state.symbols()).into_owned()).collect()

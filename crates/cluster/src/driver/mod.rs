@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use gpu_scheduler_engine::model::{PodUid, Timestamp};
 use gpu_scheduler_engine::{Action, Engine, Event, Outcome, Step};
 
+use crate::journal::Recorded;
 use crate::objects;
 use crate::{allocation, read_device_report, read_node, read_pod};
 use binds::{Binds, Verdict};
@@ -53,7 +54,7 @@ impl Default for Limits {
 /// One term of a leader, from empty to deposed: nothing of it outlives the term.
 #[derive(Debug)]
 pub struct Driver {
-    engine: Engine,
+    engine: Recorded,
     pods: Sync<PodUid>,
     nodes: Sync<String>,
     reports: Sync<String>,
@@ -66,7 +67,7 @@ pub struct Driver {
 
 impl Driver {
     /// A driver that has seen nothing yet, on an engine that knows nothing yet.
-    pub fn new(engine: Engine, limits: Limits) -> Self {
+    pub fn new(engine: Recorded, limits: Limits) -> Self {
         Self {
             engine,
             pods: Sync::default(),
@@ -82,7 +83,7 @@ impl Driver {
 
     /// The engine.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.engine.engine()
     }
 
     /// Whether all watches have delivered all there was: before that, nothing is decided.
@@ -147,7 +148,7 @@ impl Driver {
         Some(match action {
             Action::Bind { ticket, uid, pod, node, allocation } => {
                 // Now: once the watch shows the pod bound, the queue knows nothing of it any more.
-                let attempted = self.engine.attempted(&uid);
+                let attempted = self.engine().attempted(&uid);
                 let order = BindOrder {
                     attempts: attempted.map_or(1, |a| a.attempts),
                     created_at: attempted.map_or(now, |a| a.created_at),
@@ -169,7 +170,7 @@ impl Driver {
             }
             Action::SetCondition { uid, pod, condition } => {
                 // A pod that does not wait any more has nothing to say.
-                let profile = self.engine.attempted(&uid)?.profile.to_owned();
+                let profile = self.engine().attempted(&uid)?.profile.to_owned();
                 Effect::Say { uid, pod, condition, profile }
             }
             Action::Evict { uid, pod, node, reason, message } => Effect::Evict { uid, pod, node, reason, message },
@@ -213,7 +214,7 @@ impl Driver {
                 self.engine.handle(now, Event::NodeDeleted { name });
             }
             Change::Synced | Change::Absent => {
-                let known = self.engine.state().live_nodes().map(|n| n.name().to_string());
+                let known = self.engine.engine().state().live_nodes().map(|n| n.name().to_string());
                 let gone: Vec<_> = self.nodes.finish(known);
                 for name in gone {
                     self.engine.handle(now, Event::NodeDeleted { name });
@@ -243,7 +244,7 @@ impl Driver {
                 self.engine.handle(now, Event::PodDeleted { uid });
             }
             Change::Synced | Change::Absent => {
-                let gone = self.pods.finish(self.engine.state().pods().map(|p| p.uid.clone()));
+                let gone = self.pods.finish(self.engine.engine().state().pods().map(|p| p.uid.clone()));
                 for uid in gone {
                     self.engine.handle(now, Event::PodDeleted { uid });
                 }
@@ -275,7 +276,7 @@ impl Driver {
                 self.engine.handle(now, Event::DeviceReportDeleted { node });
             }
             Change::Synced | Change::Absent => {
-                let nodes = self.engine.state().nodes();
+                let nodes = self.engine.engine().state().nodes();
                 let known = nodes.filter(|n| n.report().is_some()).map(|n| n.name().to_string());
                 let gone: Vec<_> = self.reports.finish(known);
                 for node in gone {

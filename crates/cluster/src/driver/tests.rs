@@ -49,7 +49,7 @@ fn bound(name: &str, memory: &str, node: &str, record: Option<&str>) -> Seen<obj
 impl Bed {
     /// A cluster of these nodes and pods, seen in full.
     fn new(nodes: Vec<Seen<objects::Node>>, pods: Vec<Seen<objects::Pod>>) -> Self {
-        let driver = Driver::new(Engine::new(Config::default()), Limits::default());
+        let driver = Driver::new(Recorded::new(Engine::new(Config::default()), None), Limits::default());
         let mut bed = Self { driver, now: Timestamp(1_000_000) };
         bed.list(Input::Nodes, nodes);
         bed.list(Input::Reports, Vec::new());
@@ -114,7 +114,10 @@ impl Bed {
 
 #[test]
 fn nothing_is_decided_before_everything_was_seen() {
-    let mut bed = Bed { driver: Driver::new(Engine::new(Config::default()), Limits::default()), now: Timestamp(1) };
+    let mut bed = Bed {
+        driver: Driver::new(Recorded::new(Engine::new(Config::default()), None), Limits::default()),
+        now: Timestamp(1),
+    };
     bed.list(Input::Pods, vec![pod("a", "8Gi")]);
     bed.list(Input::Nodes, vec![node("n1", 1)]);
     assert_eq!(bed.effects(), []);

@@ -18,10 +18,11 @@ mod writer;
 use gpu_scheduler_engine::Engine;
 use kube::Client;
 use tokio::sync::{mpsc, watch as signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::config::RunConfig;
 use crate::driver::{Driver, Limits};
+use crate::journal::{Journal, JournalOptions, Recorded};
 use crate::metrics::Metrics;
 use crate::serve::Health;
 use term::Term;
@@ -90,7 +91,8 @@ impl Scheduler {
             };
             self.metrics.leader(&lease, true);
             self.health.set_synced(false);
-            let driver = Driver::new(Engine::new(self.config.engine_config()), self.limits);
+            let engine = Recorded::new(Engine::new(self.config.engine_config()), self.journal());
+            let driver = Driver::new(engine, self.limits);
             let term = Term {
                 client: self.client.clone(),
                 writes: self.writes.clone(),
@@ -124,6 +126,26 @@ impl Scheduler {
             if ended {
                 info!("ended");
                 return;
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// A journal for one term, if one is asked for. One that cannot be written costs itself, not the cluster.
+    fn journal(&self) -> Option<Journal> {
+        let settings = self.config.journal.as_ref()?;
+        let options = JournalOptions {
+            max_file_bytes: settings.max_file_size.bytes(),
+            max_files: settings.max_files.get() as usize,
+            ..JournalOptions::new(&settings.directory)
+        };
+        let configuration = serde_json::from_str(&self.config.to_json()).unwrap_or_default();
+        match Journal::open(&options, configuration) {
+            Ok(journal) => Some(journal),
+            Err(error) => {
+                error!(%error, directory = %settings.directory.display(), "there is no journal of this term");
+                None
             }
         }
     }

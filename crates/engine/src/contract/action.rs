@@ -1,13 +1,15 @@
 //! Effects that drivers carry out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::framework::PluginName;
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Allocation, PodName, PodUid, Ticket};
 
 /// What [`Engine::poll`](crate::Engine::poll) says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// Carry this out, and poll again.
     Act(Action),
@@ -19,7 +21,7 @@ pub enum Step {
 
 /// An effect to carry out. Those with a ticket answer with
 /// [`Event::ActionFinished`](crate::Event::ActionFinished); until then the engine assumes their effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Prepare a pod for its node (volumes, later claims); all of a pod's preparations come before its bind.
     PreBind {
@@ -74,7 +76,7 @@ pub enum Action {
 }
 
 /// Why a pod is taken off its node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EvictReason {
     /// Another replica of the scheduler bound it late, onto a card that was given to others meanwhile.
     GpuOvercommitted,
@@ -89,16 +91,16 @@ impl fmt::Display for EvictReason {
 }
 
 /// Something for a plugin's driver half to do before a pod is bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreBindStep {
     /// The plugin that asks.
-    pub plugin: PluginName,
+    pub plugin: Cow<'static, str>,
     /// What it asks, in its own words.
     pub work: String,
 }
 
 /// The pod condition `PodScheduled=False`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// Its reason.
     pub reason: ConditionReason,
@@ -109,7 +111,7 @@ pub struct Condition {
 }
 
 /// The reason of a [`Condition`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionReason {
     /// Nowhere to put it.
     Unschedulable,
@@ -127,7 +129,7 @@ impl fmt::Display for ConditionReason {
 }
 
 /// Something that people should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Notice {
     /// Facts put more onto a card than it has. It takes nothing until that heals.
     CardOvercommitted {

@@ -1,9 +1,11 @@
 //! Facts that drivers bring.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{DeviceReport, Node, Pod, PodUid, Ticket};
 
 /// A fact. The engine never refuses one: what contradicts its own view is observed and reported.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A node appeared or changed.
     NodeApplied(Box<Node>),
@@ -36,7 +38,7 @@ pub enum Event {
 }
 
 /// How an action ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It took effect.
     Done,

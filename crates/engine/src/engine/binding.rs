@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::contract::{Action, Condition, ConditionReason, Outcome};
 use crate::engine::Engine;
 use crate::framework::{Permission, Verdict};
@@ -9,7 +11,7 @@ use crate::model::{PodId, Ticket, Timestamp};
 use crate::queue::Place;
 
 /// Where a placed pod stands on its way to being bound.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
     /// Permit plugins hold it.
     Waiting,
@@ -20,7 +22,7 @@ enum Stage {
 }
 
 /// All pods on their way.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Bindings {
     /// Pods that Permit plugins hold, and until when; the same as those in [`Stage::Waiting`].
     waiting: BTreeMap<PodId, Timestamp>,

@@ -7,6 +7,7 @@ mod double_hold;
 mod events;
 mod explain;
 mod pending;
+mod snapshot;
 mod wakeup;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,6 +15,7 @@ use std::collections::{BTreeSet, VecDeque};
 pub use config::{Config, ProfileConfig};
 pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
 pub use pending::{Attempted, Pending};
+pub use snapshot::{RestoreError, Snapshot};
 
 use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};

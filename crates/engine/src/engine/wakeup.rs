@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::{Engine, profile_for};
 use crate::model::{ClassId, NodeId, Timestamp};
 
 /// How far parked classes have been shown to changed nodes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct WakeCursor {
     /// Every parked class has seen every change up to here.
     generation: u64,
@@ -18,7 +20,7 @@ pub(super) struct WakeCursor {
 }
 
 /// When measurements of a node's report stop counting.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Leases {
     ends: BTreeSet<(Timestamp, NodeId)>,
     of: BTreeMap<NodeId, (Timestamp, Arc<str>)>,

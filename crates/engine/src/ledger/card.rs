@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 /// How a pod holds a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum HoldKind {
     /// All of it.
     Whole,
@@ -25,7 +25,7 @@ pub enum HoldKind {
 }
 
 /// What one pod holds of one card: the peak over the time that its containers run.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Holding {
     /// The pod's slot.
     pub pod: PodId,
@@ -44,7 +44,7 @@ pub struct Holding {
 }
 
 /// Why facts say that a card holds more than it can.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Overcommit {
     /// The card is not there any more, its holders are.
     Gone,
@@ -96,7 +96,7 @@ impl fmt::Display for Overcommit {
 }
 
 /// Why a card takes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Closed {
     /// It is not there any more.
     Gone,
@@ -107,7 +107,7 @@ pub enum Closed {
 }
 
 /// What a card can still give.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Room {
     /// Why nothing, if so; then all the rest is zero.
     pub closed: Option<Closed>,
@@ -141,7 +141,7 @@ impl Room {
 }
 
 /// Measured use, from a report that is still fresh.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Measured {
     /// By processes that no pod explains.
     pub foreign: Mib,
@@ -180,7 +180,7 @@ impl Measured {
 }
 
 /// A card of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Card {
     pub(super) spec: Arc<CardSpec>,
     /// Copies of what every evaluation reads, so that it need not follow the pointer.

@@ -6,7 +6,7 @@ use crate::ledger::{CardPeak, HoldKind, NodeLedger};
 use crate::model::{Mib, MilliGpu, ModelId};
 
 /// One card, as a policy sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct CardRoom {
     /// Its model.
     pub model: ModelId,
@@ -20,7 +20,7 @@ pub struct CardRoom {
 
 /// A node's free CPU, memory and cards. Before a placement it is the node's own; after it, a copy with
 /// the placement taken away.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Headroom {
     /// Free milli-cores; negative on an overcommitted node.
     pub cpu: i64,

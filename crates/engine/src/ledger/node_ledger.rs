@@ -25,7 +25,7 @@ pub enum GpuUse {
 }
 
 /// The ledger of one node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct NodeLedger {
     cards: Vec<Card>,
     foreign_tolerance: Mib,

@@ -1,10 +1,12 @@
 //! The allocation record: which container of a pod holds what. It is written onto the pod in the
 //! transaction that binds it, and is all that a restart needs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Mib, Percent};
 
 /// What kind of thing a container was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GrantKind {
     /// A card to itself.
     Whole,
@@ -17,7 +19,7 @@ pub enum GrantKind {
 }
 
 /// One device of one container.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceGrant {
     /// The card's UUID.
     pub uuid: String,
@@ -32,7 +34,7 @@ pub struct DeviceGrant {
 }
 
 /// The devices of one container.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ContainerAllocation {
     /// The container's name; init containers are listed too.
     pub name: String,
@@ -43,7 +45,7 @@ pub struct ContainerAllocation {
 }
 
 /// The whole record, empty for a pod without GPUs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Allocation {
     /// By container, in the pod's order.
     pub containers: Vec<ContainerAllocation>,

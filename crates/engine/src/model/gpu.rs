@@ -1,9 +1,11 @@
 //! GPUs of a node, as an agent or the node object describes them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Mib, PodUid, Timestamp};
 
 /// Whether a card may be given to anybody.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Health {
     /// It works.
     #[default]
@@ -13,7 +15,7 @@ pub enum Health {
 }
 
 /// How a card is divided, besides by memory and compute on demand.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Partitioning {
     /// Whole, or shared by memory and compute: an idle card may change between the two on demand.
     #[default]
@@ -28,7 +30,7 @@ pub enum Partitioning {
 }
 
 /// One MIG slice that exists.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Partition {
     /// The profile as in its resource name, for example `1g.10gb`.
     pub profile: String,
@@ -51,7 +53,7 @@ impl Partition {
 }
 
 /// A direct connection to another card.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Link {
     /// UUID of the card at the other end.
     pub peer: String,
@@ -62,7 +64,7 @@ pub struct Link {
 }
 
 /// One card: what it is, not who uses it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CardSpec {
     /// `GPU-…`, or `<node>/gpu-<index>` where it is not known.
     pub uuid: String,
@@ -104,7 +106,7 @@ impl CardSpec {
 }
 
 /// What a container really holds on a card, by the agent's word.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Holder {
     /// The pod.
     pub pod: PodUid,
@@ -113,7 +115,7 @@ pub struct Holder {
 }
 
 /// A card with its measured use.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceStatus {
     /// The card.
     pub card: CardSpec,
@@ -126,7 +128,7 @@ pub struct DeviceStatus {
 }
 
 /// A `GPUNodeState`: the agent's report of one node. It outranks what the node object says of its cards.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// The node's name.
     pub node: String,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The UID that the API server gave a pod. An allocation belongs to exactly one of these.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodUid(pub Arc<str>);
 
 impl From<&str> for PodUid {
@@ -20,7 +22,7 @@ impl fmt::Display for PodUid {
 }
 
 /// Namespace and name of a pod: for people, never for identity.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodName {
     /// The namespace.
     pub namespace: Arc<str>,
@@ -37,7 +39,7 @@ impl fmt::Display for PodName {
 macro_rules! slot {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub struct $name(pub(crate) u32);
 
         impl $name {
@@ -74,5 +76,5 @@ impl ClassId {
 }
 
 /// Names one action that the engine asked for; its outcome comes back with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ticket(pub u64);

@@ -1,5 +1,7 @@
 //! GPU models of the cluster, and patterns that choose among them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Lookup;
 use crate::model::ids::slot;
 
@@ -13,7 +15,7 @@ slot! {
 }
 
 /// A set of models.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ModelSet(Vec<u64>);
 
 impl ModelSet {
@@ -36,7 +38,7 @@ impl ModelSet {
 
 /// Which models a pod accepts: `A100*,H100*,!*PCIE*`. Globs (`*`, `?`), case ignored, matched with and
 /// without the vendor's prefix (`NVIDIA-`, `Tesla-`). Nothing included means all but the excluded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct ModelPattern {
     include: Vec<String>,
     exclude: Vec<String>,
@@ -128,11 +130,14 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// All models ever seen and all patterns ever asked, with who matches whom worked out once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "WrittenModels")]
 pub struct Models {
     names: Vec<String>,
+    #[serde(skip)]
     by_name: Lookup<String, ModelId>,
     patterns: Vec<(ModelPattern, ModelSet)>,
+    #[serde(skip)]
     by_pattern: Lookup<ModelPattern, PatternId>,
 }
 
@@ -183,6 +188,26 @@ impl Models {
     /// The name of a model.
     pub fn name(&self, model: ModelId) -> &str {
         &self.names[model.index()]
+    }
+}
+
+/// As they are written down: ids are places in the lists. Who matches whom is worked out again.
+#[derive(Deserialize)]
+struct WrittenModels {
+    names: Vec<String>,
+    patterns: Vec<(ModelPattern, ModelSet)>,
+}
+
+impl From<WrittenModels> for Models {
+    fn from(written: WrittenModels) -> Self {
+        let mut models = Self::default();
+        for name in &written.names {
+            models.model(name);
+        }
+        for (pattern, _) in &written.patterns {
+            models.pattern(pattern);
+        }
+        models
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{CardSpec, ResourceList, Taint};
 
 /// A node. Its cards stand here as far as the node object tells; a
 /// [`DeviceReport`](crate::model::DeviceReport) outranks them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Name: the node's identity.
     pub name: String,

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{
     Allocation, Demand, ModelPattern, NodeSelector, PodUid, PreferredTerm, RequestError, ResourceList, Timestamp,
     Toleration,
 };
 
 /// When a container runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ContainerKind {
     /// Runs to its end before the next one starts.
     Init,
@@ -20,7 +22,7 @@ pub enum ContainerKind {
 }
 
 /// A host port that a container binds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostPort {
     /// Host address; empty means `0.0.0.0`.
     pub ip: String,
@@ -31,7 +33,7 @@ pub struct HostPort {
 }
 
 /// A container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
     /// Its name.
     pub name: String,
@@ -57,7 +59,7 @@ impl Container {
 }
 
 /// Pod-level resources (gate `PodLevelResources`, and its in-place resize).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PodLevel {
     /// `spec.resources.requests`.
     pub requests: ResourceList,
@@ -68,7 +70,7 @@ pub struct PodLevel {
 }
 
 /// Where a pod was bound, and what its record says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// `spec.nodeName`.
     pub node: String,
@@ -77,7 +79,7 @@ pub struct Assignment {
 }
 
 /// A pod that is not finished. A pod that succeeded or failed is reported as deleted: it holds nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     /// UID: the pod's identity.
     pub uid: PodUid,

@@ -8,6 +8,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 const NANO: i128 = 1_000_000_000;
@@ -15,7 +16,8 @@ const NANO: i128 = 1_000_000_000;
 const MAX: i128 = i64::MAX as i128 * NANO;
 
 /// An exact amount of a resource in nano-units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Quantity(i128);
 
 /// Why a text is not a quantity.
@@ -96,6 +98,20 @@ impl AddAssign for Quantity {
 impl Sum for Quantity {
     fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
         values.fold(Self::ZERO, Self::add)
+    }
+}
+
+impl From<Quantity> for String {
+    /// Exactly: read again it is the same amount.
+    fn from(quantity: Quantity) -> Self {
+        if quantity.0 % (NANO / 1000) == 0 { quantity.to_string() } else { format!("{}n", quantity.0) }
+    }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = QuantityError;
+    fn try_from(text: String) -> Result<Self, QuantityError> {
+        text.parse()
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a pod asks of GPUs, in one normal form. Dialects are turned into it before the engine sees them.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::model::{ContainerKind, Mib, MilliGpu, ModelPattern, Percent, mul_div};
 
 /// How a share's memory is stated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ShareMemory {
     /// So much.
     Mib(Mib),
@@ -24,7 +25,7 @@ impl ShareMemory {
 }
 
 /// One thing that a container asks for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Demand {
     /// `nvidia.com/gpu: count`: whole cards, or seats where a node's cards are time-sliced.
     Cards {
@@ -55,7 +56,7 @@ pub enum Demand {
 }
 
 /// The demands of one container.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ContainerDemand {
     /// The container's name.
     pub name: String,
@@ -66,7 +67,7 @@ pub struct ContainerDemand {
 }
 
 /// What a pod asks of GPUs: the containers that ask for something, and which cards will do.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct GpuRequest {
     /// Containers with a demand, init containers first, in the pod's order.
     pub containers: Vec<ContainerDemand>,
@@ -85,7 +86,7 @@ impl GpuRequest {
 
 /// The outline of a request, for policies that reason about the mix of requests: how many cards at once,
 /// and how much of each. Several different shares of one pod count as the largest of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GpuShape {
     /// No GPU.
     None,
@@ -143,7 +144,7 @@ impl GpuRequest {
 }
 
 /// Why a pod's GPU request makes no sense. Such a pod waits with this as its reason.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Error, Serialize, Deserialize)]
 pub enum RequestError {
     /// Compute or a card count without memory.
     #[error(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::model::{Quantity, Symbol, Symbols};
@@ -12,7 +13,7 @@ pub type ResourceList = BTreeMap<String, Quantity>;
 /// Amounts in Kubernetes' scheduling units: CPU in milli-cores, bytes, and whole numbers of the rest
 /// ("scalar" resources: extended resources, huge pages). Signed, so that an overcommitted node's free
 /// amount is a number too.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// Milli-cores.
     pub cpu: i64,

@@ -1,11 +1,12 @@
 //! Node selectors: `nodeSelector` and node affinity.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::model::{Symbol, Symbols};
 
 /// How a requirement compares a label with its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// The label has one of the values.
     In,
@@ -22,7 +23,7 @@ pub enum Operator {
 }
 
 /// One requirement on a label or field.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Requirement {
     /// Label key, or field name.
     pub key: String,
@@ -33,7 +34,7 @@ pub struct Requirement {
 }
 
 /// One term: all of its requirements hold. A term without requirements matches nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
     /// On labels.
     pub expressions: Vec<Requirement>,
@@ -42,14 +43,14 @@ pub struct NodeSelectorTerm {
 }
 
 /// Terms of which one must match. No term at all matches nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct NodeSelector {
     /// The terms.
     pub terms: Vec<NodeSelectorTerm>,
 }
 
 /// A preferred term with its weight, 1 to 100.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PreferredTerm {
     /// Weight.
     pub weight: i32,
@@ -58,7 +59,7 @@ pub struct PreferredTerm {
 }
 
 /// A [`Requirement`] with interned strings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum CompiledRequirement {
     /// The label has one of the values.
     In(Symbol, SmallVec<[Symbol; 2]>),
@@ -110,7 +111,7 @@ impl CompiledRequirement {
 }
 
 /// A usable term: at least one requirement, none malformed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CompiledTerm {
     labels: Vec<CompiledRequirement>,
     /// Node names it demands (all of these lists must hold the node) …
@@ -152,7 +153,7 @@ impl CompiledTerm {
 }
 
 /// `nodeSelector` and required node affinity of a pod, compiled.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct CompiledSelector {
     /// Pairs of `nodeSelector`, sorted.
     pairs: Vec<(Symbol, Symbol)>,

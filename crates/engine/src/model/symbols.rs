@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::collections::Lookup;
 use crate::model::ids::slot;
 
@@ -12,9 +14,11 @@ slot! {
 
 /// The table behind [`Symbol`]. It only grows: what is interned (node labels, taints, selectors,
 /// resource names, GPU models) is bounded by what the cluster's nodes ever carried.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(from = "SymbolNames")]
 pub struct Symbols {
     names: Vec<Arc<str>>,
+    #[serde(skip)]
     index: Lookup<Arc<str>, Symbol>,
 }
 
@@ -39,5 +43,21 @@ impl Symbols {
     /// The string behind `symbol`.
     pub fn resolve(&self, symbol: Symbol) -> &Arc<str> {
         &self.names[symbol.index()]
+    }
+}
+
+/// As it is written down: a symbol is its name's place in the list.
+#[derive(Deserialize)]
+struct SymbolNames {
+    names: Vec<Arc<str>>,
+}
+
+impl From<SymbolNames> for Symbols {
+    fn from(written: SymbolNames) -> Self {
+        let mut symbols = Self::default();
+        for name in &written.names {
+            symbols.intern(name);
+        }
+        symbols
     }
 }

@@ -1,9 +1,11 @@
 //! Taints and tolerations.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{Symbol, Symbols};
 
 /// What a taint does to pods that do not tolerate it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Effect {
     /// No new pod.
     NoSchedule,
@@ -14,7 +16,7 @@ pub enum Effect {
 }
 
 /// A taint of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Taint {
     /// Its key.
     pub key: String,
@@ -25,7 +27,7 @@ pub struct Taint {
 }
 
 /// How a toleration's key and value are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// The values are equal.
     #[default]
@@ -35,7 +37,7 @@ pub enum TolerationOperator {
 }
 
 /// A toleration of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Toleration {
     /// Key; empty means any.
     pub key: String,
@@ -48,7 +50,7 @@ pub struct Toleration {
 }
 
 /// A [`Taint`] with interned strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CompiledTaint {
     /// Key.
     pub key: Symbol,
@@ -66,7 +68,7 @@ impl CompiledTaint {
 }
 
 /// A [`Toleration`] with interned strings; `None` matches anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CompiledToleration {
     key: Option<Symbol>,
     value: Option<Symbol>,

@@ -4,8 +4,10 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Neg, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// Memory of a GPU in MiB, as `nvidia-smi` counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Mib(pub u64);
 
 impl Mib {
@@ -26,7 +28,7 @@ impl fmt::Display for Mib {
 }
 
 /// Compute of one GPU in percent. A sum over holders may exceed 100 where facts say so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Percent(pub u32);
 
 impl Percent {
@@ -49,7 +51,7 @@ impl fmt::Display for Percent {
 }
 
 /// Thousandths of one GPU: the size of a share, or what is idle of a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct MilliGpu(pub u32);
 
 impl MilliGpu {

@@ -5,7 +5,7 @@ use crate::prices::{Learned, ONE};
 use crate::state::{GroupId, State};
 
 /// Claims by group, in millionths.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Claims {
     by_group: Vec<i64>,
     cpu_scarcity: Vec<i64>,

@@ -22,7 +22,7 @@ const NEGLIGIBLE: i128 = UNIT / 10_000_000;
 const MAX_STEPS: usize = 1000;
 
 /// Values of the parts of a card, in millionths of a card.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeviceValues {
     /// By free cells.
     worth: Vec<i64>,

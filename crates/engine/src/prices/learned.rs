@@ -20,7 +20,7 @@ const NOISE: u64 = 2;
 const GOOD_ENOUGH: u128 = 1000;
 
 /// Learnt numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Learned {
     /// Values of parts of a card, by the card's memory.
     values: BTreeMap<Mib, DeviceValues>,

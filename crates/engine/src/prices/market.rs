@@ -8,7 +8,7 @@ use crate::state::{GroupId, State};
 const MOST_CPU: i64 = 1 << 40;
 
 /// One node's part of its group's sums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 struct Part {
     group: Option<GroupId>,
     /// Worth of its idle cards, in millionths of a card.
@@ -20,7 +20,7 @@ struct Part {
 }
 
 /// Sums over a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Sums {
     pub free: i64,
     pub spare_cpu: i64,
@@ -28,7 +28,7 @@ pub(super) struct Sums {
 }
 
 /// Sums over all groups.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Market {
     parts: Vec<Part>,
     sums: Vec<Sums>,

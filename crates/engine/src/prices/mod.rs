@@ -26,7 +26,7 @@ pub const ONE: i64 = 1_000_000;
 const REFRESH_EVERY: u64 = 16;
 
 /// Prices, and what they are made of.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Prices {
     enabled: bool,
     schedule: Schedule,

@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{ClassId, Millis, PodId, Timestamp};
 
 /// First backoff; it doubles with every failure in a row.
@@ -17,7 +19,7 @@ const INITIAL_BACKOFF: Millis = Millis::from_secs(1);
 const MAX_BACKOFF: Millis = Millis::from_secs(10);
 
 /// A pod's place in the order: higher priority first, then older, then earlier arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Key {
     priority: Reverse<i32>,
     created_at: Timestamp,
@@ -26,7 +28,7 @@ pub(crate) struct Key {
 }
 
 /// Where a waiting pod is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// It will be tried.
     Active,
@@ -41,7 +43,7 @@ pub enum Place {
 }
 
 /// What the queue knows of a pod.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     key: Key,
     pub place: Place,
@@ -73,7 +75,7 @@ pub struct Depths {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Queue {
     pods: BTreeMap<PodId, Waiting>,
     active: BTreeSet<Key>,

@@ -11,7 +11,7 @@ use crate::model::{
 use crate::state::pod::Charge;
 
 /// A host port that pods compete for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PortKey {
     /// The port.
     pub port: u16,
@@ -39,7 +39,7 @@ impl PortKey {
 }
 
 /// All that a decision depends on, of one pod. Two pods with equal specs are interchangeable.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ClassSpec {
     /// Which profile schedules it; `None` for pods of other schedulers.
     pub profile: Option<u8>,
@@ -125,7 +125,7 @@ impl Class {
 }
 
 /// A class.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Class {
     /// Its slot.
     pub id: ClassId,
@@ -133,9 +133,10 @@ pub struct Class {
     pub spec: ClassSpec,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct ClassTable {
     classes: Vec<Option<(Arc<Class>, usize)>>,
+    #[serde(skip)]
     by_spec: Lookup<ClassSpec, ClassId>,
     free: BTreeSet<usize>,
     dead: Vec<ClassId>,
@@ -177,6 +178,12 @@ impl ClassTable {
         let dead = std::mem::take(&mut self.dead);
         self.free.extend(dead.iter().map(|id| id.index()));
         dead
+    }
+
+    /// After the table was read back.
+    pub fn make_index(&mut self) {
+        let live = self.classes.iter().flatten();
+        self.by_spec = live.map(|(class, _)| (class.spec.clone(), class.id)).collect();
     }
 
     pub fn get(&self, id: ClassId) -> &Arc<Class> {

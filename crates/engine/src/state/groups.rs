@@ -15,7 +15,7 @@ slot! {
 }
 
 /// What the nodes of a group have when they are empty.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Group {
     /// Model and memory of each card, sorted.
     pub cards: Vec<(ModelId, Mib)>,
@@ -26,9 +26,10 @@ pub struct Group {
 }
 
 /// All groups that ever were.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Groups {
     groups: Vec<Group>,
+    #[serde(skip)]
     index: Lookup<Group, GroupId>,
 }
 
@@ -48,6 +49,12 @@ impl Groups {
         self.groups.push(group.clone());
         self.index.insert(group, id);
         Some(id)
+    }
+
+    /// After the groups were read back.
+    pub(super) fn make_index(&mut self) {
+        let ids = (0..self.groups.len()).map(GroupId::from_index);
+        self.index = self.groups.iter().cloned().zip(ids).collect();
     }
 
     /// A group.

@@ -12,7 +12,7 @@ use crate::state::ClassSpec;
 const COVERAGE: u64 = 95;
 
 /// The outline of a pod, as policies see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Shape {
     /// Milli-cores.
     pub cpu: i64,
@@ -41,7 +41,7 @@ pub struct DeclaredPod {
 }
 
 /// A typical shape with its weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Typical {
     /// The shape.
     pub shape: Shape,
@@ -50,9 +50,10 @@ pub struct Typical {
 }
 
 /// Counts of shapes that arrived, and the typical ones among them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Mix {
     counts: Vec<Typical>,
+    #[serde(skip)]
     index: Lookup<Shape, usize>,
     arrived: u64,
     /// Pods that ran and went again.
@@ -66,7 +67,7 @@ pub struct Mix {
 }
 
 /// When to learn again: as arrivals grow by a quarter, at first every ten.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Schedule {
     next: u64,
 }
@@ -93,6 +94,11 @@ impl Mix {
         self.declared = true;
         (self.typical, self.weight) = (mix.typical, mix.weight);
         self.version += 1;
+    }
+
+    /// After the mix was read back.
+    pub(super) fn make_index(&mut self) {
+        self.index = self.counts.iter().enumerate().map(|(at, typical)| (typical.shape, at)).collect();
     }
 
     /// An arrival.

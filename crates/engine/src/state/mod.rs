@@ -12,6 +12,7 @@ mod node;
 mod pod;
 mod sizes;
 mod slots;
+mod snapshot;
 mod transaction;
 
 use std::collections::BTreeMap;
@@ -51,14 +52,16 @@ pub(crate) enum Change {
 }
 
 /// The cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct State {
     symbols: Symbols,
     models: Models,
     classes: ClassTable,
     nodes: Slots<NodeState>,
+    #[serde(skip)]
     node_by_name: Lookup<Arc<str>, NodeId>,
     pods: Slots<PodEntry>,
+    #[serde(skip)]
     pod_by_uid: Lookup<PodUid, PodId>,
     /// Number of the latest change.
     generation: u64,
@@ -73,10 +76,14 @@ pub struct State {
     mix: Mix,
     groups: Groups,
     prices: Prices,
+    #[serde(skip)]
     log: Vec<Undo>,
     /// The transaction that last kept an image of each slot.
+    #[serde(skip)]
     node_marks: Vec<u64>,
+    #[serde(skip)]
     pod_marks: Vec<u64>,
+    #[serde(skip)]
     transactions: Vec<u64>,
     next_transaction: u64,
     notices: Vec<Notice>,

@@ -20,7 +20,7 @@ const SEAT_RESOURCE: &str = "nvidia.com/gpu.shared";
 const DEFAULT_MAX_PODS: i64 = 110;
 
 /// What the node object says, compiled.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct NodeFacts {
     labels: Box<[(Symbol, Symbol)]>,
     taints: Box<[CompiledTaint]>,
@@ -100,7 +100,7 @@ fn gpus_withdrawn(node: &Node) -> bool {
 }
 
 /// A node with its pods.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct NodeState {
     id: NodeId,
     name: Arc<str>,

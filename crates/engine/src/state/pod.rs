@@ -9,7 +9,7 @@ use crate::model::{
 use crate::state::class::PortKey;
 
 /// What a pod takes of its node besides GPUs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Charge {
     /// Effective request.
     pub requests: Resources,
@@ -38,7 +38,7 @@ impl Charge {
 }
 
 /// How sure a placement is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Stage {
     /// Decided by us, its bind not confirmed yet.
     Assumed,
@@ -47,7 +47,7 @@ pub enum Stage {
 }
 
 /// Where a pod is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Placed {
     /// The node.
     pub node: NodeId,
@@ -72,7 +72,7 @@ impl Placed {
 }
 
 /// A pod.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PodEntry {
     /// Its slot.
     pub id: PodId,

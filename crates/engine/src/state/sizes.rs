@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::NodeId;
 
 /// The largest node in each dimension, not necessarily the same one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct Largest {
     /// Milli-cores.
     pub cpu: i64,
@@ -14,7 +14,7 @@ pub struct Largest {
 }
 
 /// How many nodes have which size.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Sizes {
     of: BTreeMap<NodeId, Largest>,
     cpu: BTreeMap<i64, u32>,

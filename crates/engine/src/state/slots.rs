@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 /// Values in numbered slots.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Slots<T> {
     slots: Vec<Option<Box<T>>>,
     free: BTreeSet<usize>,

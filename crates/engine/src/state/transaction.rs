@@ -10,7 +10,7 @@ use crate::model::{NodeId, PodId};
 use crate::state::{NodeState, Placed, PodEntry, State};
 
 /// What was there before.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Undo {
     Node(Box<NodeState>),
     Pod(Box<PodEntry>),

@@ -34,6 +34,8 @@ pub struct World {
     pub open: Vec<Open>,
     /// What the engine wanted done, as text.
     pub log: Vec<String>,
+    /// All that was asked of the engine, in order: an event, or nothing for a poll.
+    pub tape: Vec<(Timestamp, Option<Event>)>,
     /// `Busy` answers so far.
     pub busy: u32,
     /// Whether the profile holds pods back (Permit): then a pod may be in flight with nothing open for it.
@@ -51,13 +53,16 @@ impl World {
             reports: BTreeMap::new(),
             open: Vec::new(),
             log: Vec::new(),
+            tape: Vec::new(),
             busy: 0,
             holds: false,
             born: 0,
         }
     }
 
-    fn send(&mut self, event: Event) {
+    /// Lets the engine know.
+    pub fn send(&mut self, event: Event) {
+        self.tape.push((self.now, Some(event.clone())));
         self.engine.handle(self.now, event);
     }
     fn show(&mut self, uid: &str) {
@@ -122,6 +127,7 @@ impl World {
 
     /// One poll; false at rest.
     pub fn poll(&mut self) -> bool {
+        self.tape.push((self.now, None));
         match self.engine.poll(self.now) {
             Step::Rest => return false,
             Step::Busy => self.busy += 1,

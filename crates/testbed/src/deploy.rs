@@ -1,0 +1,166 @@
+//! The manifests of `deploy/` on a control plane, so that tests run with the rights that users give, not an administrator's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::{Api, Client, ResourceExt};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::control_plane::wait::{PATIENCE, until};
+use crate::control_plane::{Access, ControlPlane, ControlPlaneError};
+use crate::objects::PodObject;
+
+/// The namespace that they make. The scheduler's lease is in it: outside of a pod, `leaderElection.resourceNamespace`
+/// must say so.
+pub const NAMESPACE: &str = "gpu-scheduler";
+/// The scheduler's service account in it.
+pub const ACCOUNT: &str = "gpu-scheduler";
+/// The policy that keeps others from writing [`RECORD`], and its binding.
+pub const POLICY: &str = "gpu-scheduler-allocation";
+/// The annotation that the policy is about.
+pub const RECORD: &str = "gpu-scheduler/allocation";
+
+/// Who owns the applied fields.
+const MANAGER: &str = "gpu-scheduler-testbed";
+/// Between two looks whether the policy is in force.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// All objects of `deploy/`, in the order in which `kubectl apply -f deploy/` takes them.
+///
+/// # Errors
+///
+/// A file cannot be read, or is no YAML of Kubernetes objects.
+pub fn manifests() -> Result<Vec<DynamicObject>, ControlPlaneError> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let failed = |path: &Path| {
+        let what = format!("could not read {}", path.display());
+        move |source| ControlPlaneError::System { what, source }
+    };
+    let entries: io::Result<Vec<_>> = fs::read_dir(&folder).and_then(Iterator::collect);
+    let mut paths: Vec<_> = entries.map_err(failed(&folder))?.into_iter().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    paths.sort();
+    let mut objects = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(failed(&path))?;
+        let read: Vec<DynamicObject> = serde_saphyr::from_multiple(&text)
+            .map_err(|error| failed(&path)(io::Error::new(io::ErrorKind::InvalidData, error.to_string())))?;
+        objects.extend(read);
+    }
+    Ok(objects)
+}
+
+/// Applies all of `deploy/` but the Deployment, which is no more than an image that tests do not have, and waits until
+/// its kinds are served and its policy is in force. Returns the access of the scheduler's service account.
+///
+/// # Errors
+///
+/// The API server refuses an object, or the policy does not come into force.
+pub async fn install(cluster: &ControlPlane) -> Result<Access, ControlPlaneError> {
+    let mut objects = manifests()?;
+    objects.retain(|object| kind_of(object) != "Deployment");
+    let client = cluster.client();
+    apply(&client, &objects).await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for object in objects.iter().filter(|object| kind_of(object) == "CustomResourceDefinition") {
+        let name = object.name_any();
+        until(&definitions, &name, &format!("{name} to be served"), is_served).await?;
+    }
+    until_enforced(client).await?;
+    cluster.access_for_service_account(NAMESPACE, ACCOUNT).await
+}
+
+/// Applies objects, one after the other, by server-side apply.
+///
+/// # Errors
+///
+/// The API server does not know a kind, or refuses an object.
+pub async fn apply(client: &Client, objects: &[DynamicObject]) -> Result<(), ControlPlaneError> {
+    let mut kinds = BTreeMap::new();
+    for object in objects {
+        let what = || format!("could not apply {} {}", kind_of(object), object.name_any());
+        let failed = |source| ControlPlaneError::Request { what: what(), source: Box::new(source) };
+        let types = object.types.clone().unwrap_or_default();
+        let key = (types.api_version.clone(), types.kind.clone());
+        if !kinds.contains_key(&key) {
+            let kind = GroupVersionKind::try_from(&types).expect("manifests of ours say GROUP/VERSION");
+            kinds.insert(key.clone(), pinned_kind(client, &kind).await.map_err(failed)?);
+        }
+        let (resource, capabilities) = &kinds[&key];
+        let api: Api<DynamicObject> = match capabilities.scope {
+            Scope::Cluster => Api::all_with(client.clone(), resource),
+            Scope::Namespaced => {
+                Api::namespaced_with(client.clone(), object.namespace().as_deref().unwrap_or("default"), resource)
+            }
+        };
+        let params = PatchParams::apply(MANAGER).force();
+        api.patch(&object.name_any(), &params, &Patch::Apply(object)).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn kind_of(object: &DynamicObject) -> &str {
+    object.types.as_ref().map_or("", |types| &types.kind)
+}
+
+fn is_served(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|c| c.type_ == "Established").any(|c| c.status == "True")
+}
+
+/// Waits until the API server refuses what the policy refuses. It looks for new policies once a second, and no status
+/// says that it has seen one: only a request shows it, and a dry run changes nothing.
+async fn until_enforced(client: Client) -> Result<(), ControlPlaneError> {
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let pod = PodObject::new("is-the-policy-in-force").annotation(RECORD, "{}").build();
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let last = match pods.create(&params, &pod).await {
+            Err(kube::Error::Api(status)) if status.message.contains(POLICY) => return Ok(()),
+            Err(error) => format!("; the last answer was {error}"),
+            Ok(_) => "; a pod with a record is still accepted".to_owned(),
+        };
+        if Instant::now() >= deadline {
+            let what = format!("the policy {POLICY} to be in force");
+            return Err(ControlPlaneError::Waited { what, patience: PATIENCE, last });
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_comes_before_what_is_in_it() {
+        let objects = manifests().unwrap();
+        assert_eq!((kind_of(&objects[0]), &*objects[0].name_any()), ("Namespace", NAMESPACE));
+        for object in &objects {
+            assert!(object.namespace().is_none_or(|namespace| namespace == NAMESPACE), "{}", object.name_any());
+        }
+    }
+
+    #[test]
+    fn the_policy_lets_the_account_write() {
+        let policy = manifests().unwrap().into_iter().find(|m| m.name_any() == POLICY).unwrap();
+        let writers = &policy.data["spec"]["variables"][0];
+        assert_eq!(writers["name"], "writers");
+        assert_eq!(writers["expression"], format!("['system:serviceaccount:{NAMESPACE}:{ACCOUNT}']"));
+    }
+
+    #[test]
+    fn the_image_is_built_by_our_compiler() {
+        let ours = include_str!("../../../rust-toolchain.toml");
+        let channel = ours.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+        let image = include_str!("../../../deploy/Dockerfile");
+        assert!(image.contains(&format!("FROM rust:{channel}-")), "deploy/Dockerfile is not built by {channel}");
+    }
+}

@@ -30,5 +30,5 @@ pub use engine::{
     RestoreError, Snapshot,
 };
 pub use framework::Policy;
-pub use queue::Place;
+pub use queue::{Cause, Part, Place};
 pub use state::DeclaredPod;

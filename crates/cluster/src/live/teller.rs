@@ -186,6 +186,9 @@ impl Teller {
             "reason": say.condition.reason.to_string(),
             "message": &*say.condition.message,
         });
+        if say.condition.generation > 0 {
+            condition["observedGeneration"] = json!(say.condition.generation);
+        }
         if !say.condition.again {
             condition["lastTransitionTime"] = json!(seconds_now());
         }

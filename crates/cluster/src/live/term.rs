@@ -1,8 +1,10 @@
 //! One term of a leader: watches, driver, writes. It begins with nothing and leaves nothing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpu_scheduler_engine::model::{Millis, PodName, PodUid, Timestamp};
+use gpu_scheduler_engine::{Cause, Part};
 use kube::Client;
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
@@ -15,7 +17,7 @@ use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
 use crate::driver::{BindAnswer, BindOrder, Driver, Effect, Input, Turn};
-use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, per_model};
+use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, WriteKind, WriteResult, per_model};
 use crate::objects;
 use crate::problem::Problem;
 use crate::serve::Health;
@@ -77,6 +79,7 @@ impl Term<'_> {
             tasks,
             attempt: None,
             sums_due: Instant::now(),
+            moves_told: BTreeMap::new(),
         };
         let mut shutdown = self.shutdown;
         let mut ends: Option<Instant> = None;
@@ -139,6 +142,8 @@ struct Desk {
     /// When the present attempt at a pod began.
     attempt: Option<Instant>,
     sums_due: Instant,
+    /// Moves within the queue that metrics know of.
+    moves_told: BTreeMap<(Part, Cause), u64>,
 }
 
 impl Desk {
@@ -215,6 +220,12 @@ impl Desk {
         self.tasks.spawn(async move {
             teller.hush(&order.uid).await;
             let answer = writer.bind(&order).await;
+            match &answer {
+                BindAnswer::Done => metrics.api_write(WriteKind::Binding, WriteResult::Ok),
+                BindAnswer::Refused(_) => metrics.api_write(WriteKind::Binding, WriteResult::Refused),
+                BindAnswer::Unknown(_) => metrics.api_write(WriteKind::Binding, WriteResult::Failed),
+                BindAnswer::Deposed => {}
+            }
             metrics.bind_finished(match &answer {
                 BindAnswer::Done => BindResult::Bound,
                 BindAnswer::Refused(_) => BindResult::Refused,
@@ -281,6 +292,11 @@ impl Desk {
             unschedulable: pending.unschedulable,
             gated: pending.gated,
         });
+        for (key, count) in engine.queue_moves() {
+            let told = self.moves_told.get(key).copied().unwrap_or(0);
+            self.metrics.queue_incoming(key.0.into(), key.1.into(), count.saturating_sub(told));
+        }
+        self.moves_told = engine.queue_moves().iter().copied().collect();
         self.metrics.cards(per_model(engine.state()));
         let (nodes, pods) = (engine.state().live_nodes().count(), engine.state().pods().count());
         self.metrics.cache_size(nodes, pods, pending.in_flight);

@@ -75,12 +75,8 @@ label_values! {
         BackoffComplete => "BackoffComplete",
         /// It was parked for so long that it is tried although nothing changed.
         UnschedulableTimeout => "UnschedulableTimeout",
-        /// A node appeared.
-        NodeAdd => "NodeAdd",
-        /// A node, or what is known of its cards, changed.
-        NodeUpdate => "NodeUpdate",
-        /// A pod that held something went away.
-        AssignedPodDelete => "AssignedPodDelete",
+        /// A node changed so that the pod would fit there.
+        ClusterChange => "ClusterChange",
     }
 }
 
@@ -113,8 +109,6 @@ label_values! {
         Eviction => "eviction",
         /// An event for people.
         Event => "event",
-        /// The lease of the leader election.
-        Lease => "lease",
     }
 }
 
@@ -266,6 +260,32 @@ impl EncodeLabelValue for Attempts {
         match self.0 {
             Self::MANY => write!(encoder, "{}+", Self::MANY),
             few => write!(encoder, "{few}"),
+        }
+    }
+}
+
+impl From<gpu_scheduler_engine::Part> for QueueName {
+    fn from(part: gpu_scheduler_engine::Part) -> Self {
+        use gpu_scheduler_engine::Part;
+        match part {
+            Part::Active => Self::Active,
+            Part::Backoff => Self::Backoff,
+            Part::Unschedulable => Self::Unschedulable,
+            Part::Gated => Self::Gated,
+        }
+    }
+}
+
+impl From<gpu_scheduler_engine::Cause> for QueueEvent {
+    fn from(cause: gpu_scheduler_engine::Cause) -> Self {
+        use gpu_scheduler_engine::Cause;
+        match cause {
+            Cause::Arrival => Self::PodAdd,
+            Cause::Update => Self::PodUpdate,
+            Cause::AttemptFailed => Self::ScheduleAttemptFailure,
+            Cause::BackoffOver => Self::BackoffComplete,
+            Cause::ParkedForLong => Self::UnschedulableTimeout,
+            Cause::ClusterChange => Self::ClusterChange,
         }
     }
 }

@@ -117,8 +117,8 @@ impl Metrics {
     }
 
     /// A pod came into a part of the queue.
-    pub fn queue_incoming(&self, queue: QueueName, event: QueueEvent) {
-        self.inner.families.incoming.get_or_create(&IncomingLabels { queue, event }).inc();
+    pub fn queue_incoming(&self, queue: QueueName, event: QueueEvent, pods: u64) {
+        self.inner.families.incoming.get_or_create(&IncomingLabels { queue, event }).inc_by(pods);
     }
 
     /// The engine worked so long on one decision: all its steps, without waiting for anything.

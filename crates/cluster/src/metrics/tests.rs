@@ -21,7 +21,7 @@ fn exercised() -> Metrics {
     metrics.pending(PendingPods { active: 1, backoff: 2, unschedulable: 3, gated: 4 });
     for queue in QueueName::ALL {
         for event in QueueEvent::ALL {
-            metrics.queue_incoming(*queue, *event);
+            metrics.queue_incoming(*queue, *event, 1);
         }
     }
     metrics.decision(SECOND);

@@ -19,6 +19,9 @@ pub struct ObjectMeta {
     pub uid: Option<String>,
     /// Version, for whoever watches.
     pub resource_version: Option<String>,
+    /// Version of the spec.
+    #[serde(deserialize_with = "nullable")]
+    pub generation: i64,
     /// RFC 3339.
     pub creation_timestamp: Option<String>,
     /// RFC 3339; set once the object is being deleted.

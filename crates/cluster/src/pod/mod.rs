@@ -121,6 +121,7 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
     let mut pod = Pod::new("", namespace, name);
     pod.uid = uid;
     pod.created_at = created_at;
+    pod.generation = metadata.generation;
     let scheduler = if spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &spec.scheduler_name };
     pod.scheduler = scheduler.to_owned();
     pod.priority = spec.priority;

@@ -108,6 +108,8 @@ pub struct Condition {
     pub message: Arc<str>,
     /// Whether the pod says already, in other words, that it waits. Then the condition's time of transition stays.
     pub again: bool,
+    /// Version of the pod's spec that it is about; 0 where it is not known.
+    pub generation: i64,
 }
 
 /// The reason of a [`Condition`].

@@ -235,7 +235,7 @@ impl Engine {
         }
         let again = waiting.message.replace(message.clone()).is_some();
         let Some(entry) = self.state.pod(pod) else { return };
-        let condition = Condition { reason, message, again };
+        let condition = Condition { reason, message, again, generation: entry.generation };
         self.outbox.push_back(Action::SetCondition { uid: entry.uid.clone(), pod: entry.name.clone(), condition });
     }
 }

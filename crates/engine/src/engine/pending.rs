@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, profile_for};
 use crate::model::{PodUid, Timestamp};
-use crate::queue::Depths;
+use crate::queue::{Cause, Depths, Part};
 
 /// How many pods wait, by place of the queue.
 pub type Pending = Depths;
@@ -22,6 +22,11 @@ impl Engine {
     /// How many pods wait where. `O(pods that wait)`.
     pub fn pending(&self) -> Pending {
         self.queue.depths()
+    }
+
+    /// How many pods came into each part of the queue so far, and why.
+    pub fn queue_moves(&self) -> &[((Part, Cause), u64)] {
+        self.queue.moves()
     }
 
     /// The attempts of a pod that waits or is being bound.

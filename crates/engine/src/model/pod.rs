@@ -89,6 +89,8 @@ pub struct Pod {
     pub name: Arc<str>,
     /// `metadata.creationTimestamp`: a pod's age in the queue.
     pub created_at: Timestamp,
+    /// `metadata.generation`: which version of the spec this is; 0 where nobody said.
+    pub generation: i64,
     /// `spec.schedulerName`.
     pub scheduler: String,
     /// `spec.priority`.
@@ -136,6 +138,7 @@ impl Pod {
             uid: uid.into(),
             namespace: namespace.into(),
             name: name.into(),
+            generation: 0,
             created_at: Timestamp::default(),
             scheduler: String::new(),
             priority: 0,

@@ -74,6 +74,36 @@ pub struct Depths {
     pub in_flight: usize,
 }
 
+/// Why a pod came to where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Cause {
+    /// It appeared.
+    Arrival,
+    /// It changed.
+    Update,
+    /// It was tried in vain.
+    AttemptFailed,
+    /// Its backoff is over.
+    BackoffOver,
+    /// It was parked for so long that it is tried although nothing changed.
+    ParkedForLong,
+    /// A node changed so that it would fit there.
+    ClusterChange,
+}
+
+/// A part of the queue that pods come into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// Ready to be tried.
+    Active,
+    /// Backing off.
+    Backoff,
+    /// Parked.
+    Unschedulable,
+    /// Kept out by PreEnqueue.
+    Gated,
+}
+
 /// The queue.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Queue {
@@ -84,6 +114,8 @@ pub(crate) struct Queue {
     /// When parked pods are tried again although nothing changed for them: what they say grows old.
     retries: BTreeSet<(Timestamp, Key)>,
     arrivals: u64,
+    /// How many pods came into each part, and why.
+    moves: Vec<((Part, Cause), u64)>,
 }
 
 impl Queue {
@@ -108,6 +140,26 @@ impl Queue {
         }
     }
 
+    /// How many pods came into each part so far, and why.
+    pub fn moves(&self) -> &[((Part, Cause), u64)] {
+        &self.moves
+    }
+
+    fn count(&mut self, place: Place, cause: Cause) {
+        let part = match place {
+            Place::Active => Part::Active,
+            Place::Backoff(_) => Part::Backoff,
+            Place::Unschedulable(_) => Part::Unschedulable,
+            Place::Gated => Part::Gated,
+            Place::InFlight => return,
+        };
+        let key = (part, cause);
+        match self.moves.binary_search_by_key(&key, |(k, _)| *k) {
+            Ok(at) => self.moves[at].1 += 1,
+            Err(at) => self.moves.insert(at, (key, 1)),
+        }
+    }
+
     /// Takes a pod in, or moves a known one; its age and history stay.
     pub fn put(&mut self, pod: PodId, priority: i32, created_at: Timestamp, place: Place) {
         if place != Place::Active {
@@ -115,9 +167,17 @@ impl Queue {
         }
         let retry = self.pods.get(&pod).filter(|w| w.place == place).and_then(|w| w.retry);
         let arrival = self.arrivals;
-        match self.pods.get(&pod) {
-            Some(_) => self.unlink(pod),
-            None => self.arrivals += 1,
+        match self.pods.get(&pod).map(|w| w.place) {
+            Some(before) => {
+                self.unlink(pod);
+                if before != place {
+                    self.count(place, Cause::Update);
+                }
+            }
+            None => {
+                self.arrivals += 1;
+                self.count(place, Cause::Arrival);
+            }
         }
         let waiting = self.pods.entry(pod).or_insert_with(|| Waiting {
             key: Key { priority: Reverse(priority), created_at, arrival, pod },
@@ -163,6 +223,7 @@ impl Queue {
         let factor = 1_u64 << (waiting.errors - 1).min(16);
         let wait = Millis(INITIAL_BACKOFF.0.saturating_mul(factor)).min(MAX_BACKOFF);
         self.move_to(pod, Place::Backoff(now + wait));
+        self.count(Place::Backoff(now), Cause::AttemptFailed);
     }
 
     /// Forgets a pod.
@@ -175,6 +236,7 @@ impl Queue {
     /// Parks a known pod until something changes for its class, or until `retry`.
     pub fn park(&mut self, pod: PodId, class: ClassId, retry: Option<Timestamp>) {
         self.move_to(pod, Place::Unschedulable(class));
+        self.count(Place::Unschedulable(class), Cause::AttemptFailed);
         if let (Some(until), Some(waiting)) = (retry, self.pods.get_mut(&pod)) {
             waiting.retry = Some(until);
             self.retries.insert((until, waiting.key));
@@ -188,12 +250,14 @@ impl Queue {
                 break;
             }
             self.move_to(key.pod, Place::Active);
+            self.count(Place::Active, Cause::ParkedForLong);
         }
         while let Some((until, key)) = self.backoff.first().copied() {
             if until > now {
                 break;
             }
             self.move_to(key.pod, Place::Active);
+            self.count(Place::Active, Cause::BackoffOver);
         }
     }
 
@@ -218,6 +282,7 @@ impl Queue {
         let first = self.unschedulable.get(&class).and_then(|keys| keys.first()).copied();
         if let Some(key) = first {
             self.move_to(key.pod, Place::Active);
+            self.count(Place::Active, Cause::ClusterChange);
             if let Some(waiting) = self.pods.get_mut(&key.pod) {
                 waiting.woken_for = Some(class);
             }

@@ -80,6 +80,8 @@ pub struct PodEntry {
     pub uid: PodUid,
     /// Its name.
     pub name: PodName,
+    /// Which version of its spec this is.
+    pub generation: i64,
     /// Its age.
     pub created_at: Timestamp,
     /// Its priority.
@@ -107,6 +109,7 @@ impl PodEntry {
             id: PodId::from_index(0),
             uid: pod.uid.clone(),
             name: PodName { namespace: pod.namespace.clone(), name: pod.name.clone() },
+            generation: pod.generation,
             created_at: pod.created_at,
             priority: pod.priority,
             class,

@@ -7,7 +7,7 @@ use gpu_scheduler_engine::model::{
 };
 
 use crate::node::{MOST_CARDS, product};
-use crate::objects::{GpuNodeState, ReportedDevice, ReportedHolder};
+use crate::objects::{GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder};
 use crate::problem::Finding;
 use crate::time;
 
@@ -17,6 +17,9 @@ use crate::time;
 /// A card that the node time-slices is reported as shared on demand: seats are the node object's to tell.
 pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> Option<DeviceReport> {
     let GpuNodeState { metadata, status } = object;
+    if status == GpuNodeStateStatus::default() {
+        return None; // just made: what there is to report comes by the status subresource, a moment later
+    }
     let Some(devices) = status.devices else {
         findings.push(Finding::new(
             "status.devices",

@@ -128,7 +128,7 @@ const APPLY: &str = "application/apply-patch+yaml";
 fn table(node: &Node) -> Vec<Row> {
     let mut rows = Vec::new();
     let pods = "namespaces/default/pods";
-    let patch = |record: Value| json!({"metadata": {"labels": {"new": "label"}, "annotations": { RECORD: record }}});
+    let patch = |record: Value| json!({"metadata": {"annotations": { RECORD: record, "another": "one" }}});
     let changes = [
         ("kept", json!("other"), Refused("leave it as it is")),
         ("kept", json!(""), Refused("leave it as it is")),

@@ -285,3 +285,12 @@ proptest! {
         let _ = RunConfig::parse(&format!("{HEAD}{text}"));
     }
 }
+
+#[test]
+fn the_shipped_configuration_is_read() {
+    let text = include_str!("../../../../deploy/40-config.yaml");
+    let map: serde_json::Value = serde_saphyr::from_str(text).expect("YAML");
+    let text = map["data"]["config.yaml"].as_str().expect("a file in it");
+    let config = RunConfig::parse(text).expect("a configuration");
+    assert_eq!(config.bind_address.0.port(), 10259);
+}

@@ -16,7 +16,7 @@ use super::fence::Fence;
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
-use crate::driver::{BindAnswer, BindOrder, Driver, Effect, Input, Turn};
+use crate::driver::{BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn};
 use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, WriteKind, WriteResult, per_model};
 use crate::objects;
 use crate::problem::Problem;
@@ -189,6 +189,9 @@ impl Desk {
                 let (writer, answers) = (self.writer.clone(), self.answers.clone());
                 self.tasks.spawn(async move {
                     let answer = writer.read_back(&order.pod, &order.uid).await;
+                    if let ReadAnswer::Unknown(why) = &answer {
+                        warn!(pod = %order.pod, why, "cannot read back where a pod is; asks again");
+                    }
                     // The loop has ended if nobody listens.
                     let _ = answers.send(Input::ReadBack { ticket: order.ticket, answer });
                 });

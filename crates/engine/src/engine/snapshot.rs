@@ -62,17 +62,37 @@ impl Engine {
     /// All that the engine knows. `O(nodes + pods)`: a copy, so that it can be written down elsewhere while the engine
     /// goes on.
     pub fn snapshot(&self) -> Snapshot {
+        // Named one by one, so that whoever adds a field says whether it is part of a snapshot: it is, unless the
+        // configuration says it or it is worked out again.
+        let Self {
+            state,
+            profiles,
+            queue,
+            caches: _,
+            bindings,
+            outbox,
+            wake,
+            leases,
+            late,
+            report_lease: _,
+            retry_after: _,
+            reuse_evaluations: _,
+            evaluated_for,
+            steps_per_poll: _,
+            steps: _, // a poll begins with all of them
+            decisions,
+        } = self;
         Snapshot {
-            profiles: self.profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect(),
-            state: self.state.clone(),
-            queue: self.queue.clone(),
-            bindings: self.bindings.clone(),
-            outbox: self.outbox.clone(),
-            wake: self.wake.clone(),
-            leases: self.leases.clone(),
-            late: self.late.clone(),
-            evaluated_for: self.evaluated_for,
-            decisions: self.decisions,
+            profiles: profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect(),
+            state: state.clone(),
+            queue: queue.clone(),
+            bindings: bindings.clone(),
+            outbox: outbox.clone(),
+            wake: wake.clone(),
+            leases: leases.clone(),
+            late: late.clone(),
+            evaluated_for: *evaluated_for,
+            decisions: *decisions,
         }
     }
 
@@ -81,29 +101,22 @@ impl Engine {
     /// # Panics
     /// As [`Engine::new`].
     pub fn restore(config: Config, snapshot: Snapshot) -> Result<Self, RestoreError> {
-        let mut engine = Self::new(Config { mix: None, ..config });
-        let profiles: Vec<String> = engine.profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect();
-        if profiles != snapshot.profiles {
-            return Err(RestoreError::Profiles { snapshot: snapshot.profiles, config: profiles });
+        let engine = Self::new(Config { mix: None, ..config });
+        let Snapshot { profiles, mut state, queue, bindings, outbox, wake, leases, late, evaluated_for, decisions } =
+            snapshot;
+        let configured: Vec<String> = engine.profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect();
+        if profiles != configured {
+            return Err(RestoreError::Profiles { snapshot: profiles, config: configured });
         }
-        let ((tolerance, prices), (config, wanted)) = (snapshot.state.settings(), engine.state.settings());
+        let ((tolerance, priced), (config, wanted)) = (state.settings(), engine.state.settings());
         if tolerance != config {
             return Err(RestoreError::ForeignTolerance { snapshot: tolerance, config });
         }
-        if prices != wanted {
+        if priced != wanted {
             return Err(RestoreError::Prices);
         }
-        engine.state = snapshot.state;
-        engine.state.make_index();
-        engine.queue = snapshot.queue;
-        engine.bindings = snapshot.bindings;
-        engine.outbox = snapshot.outbox;
-        engine.wake = snapshot.wake;
-        engine.leases = snapshot.leases;
-        engine.late = snapshot.late;
-        engine.evaluated_for = snapshot.evaluated_for;
-        engine.decisions = snapshot.decisions;
-        Ok(engine)
+        state.make_index();
+        Ok(Self { state, queue, bindings, outbox, wake, leases, late, evaluated_for, decisions, ..engine })
     }
 
     /// Forgets kept evaluations. No decision changes by it, but a search starts over, so the polls that it takes do:

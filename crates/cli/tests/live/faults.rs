@@ -41,13 +41,25 @@ async fn lost_and_refused_answers_to_binds_lose_no_pod_and_double_no_card() {
         times: 1,
         fault: Fault::Refuse(StatusCode::BAD_GATEWAY),
     });
+    // So does saying why a pod waits; and one pod's bind gets no answer, ever.
+    let refused = Fault::Refuse(StatusCode::TOO_MANY_REQUESTS);
+    proxy.add(Rule { method: Method::PATCH, path: "/pods/big/status".into(), times: 2, fault: refused });
     let _scheduler = bed.scheduler_through("a", &proxy);
+    bed.cluster.add_pods([PodObject::new("big").gpus(9).build()]).await.expect("a pod");
+    bed.waits("big").await;
     bed.cluster
         .add_pods((0..16).map(|i| PodObject::new(&format!("p{i}")).share("40Gi", 50).build()))
         .await
         .expect("pods");
     bed.bound_pods(16).await;
     assert_eq!(proxy.left(), 0, "every fault has happened");
+    let silent = Fault::Refuse(StatusCode::INTERNAL_SERVER_ERROR);
+    proxy.add(Rule { method: Method::POST, path: "/pods/stuck/binding".into(), times: usize::MAX, fault: silent });
+    bed.cluster.add_pods([PodObject::new("stuck").build()]).await.expect("a pod");
+    let why = bed.waits("stuck").await;
+    assert!(why.contains("gets no answer"), "{why}");
+    bed.cluster.add_pods([PodObject::new("other").build()]).await.expect("a pod");
+    bed.bound("other").await;
     bed.check().await;
 }
 

@@ -67,3 +67,25 @@ async fn a_leader_that_was_frozen_steps_down_when_it_thaws() {
     bed.bound("last").await;
     bed.check().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_frozen_begins_anew_even_if_nobody_leads() {
+    let bed = Bed::start(1).await;
+    let first = bed.scheduler("first");
+    let leader = holder(&bed, "").await;
+    bed.cluster.add_pods([PodObject::new("a").gpus(4).build()]).await.expect("a pod");
+    bed.bound("a").await;
+    first.freeze();
+    let second = bed.scheduler("second");
+    let next = holder(&bed, &leader).await;
+    bed.cluster.add_pods([PodObject::new("b").gpus(4).build()]).await.expect("a pod");
+    bed.bound("b").await;
+    // It hands over in order, to nobody: the lease is free when the frozen one wakes up, which knows nothing of b.
+    assert!(second.stop());
+    first.thaw();
+    assert_eq!(holder(&bed, &next).await, leader);
+    bed.cluster.add_pods([PodObject::new("c").gpus(1).build()]).await.expect("a pod");
+    bed.waits("c").await;
+    assert!(first.log().contains("leads no more"), "its old term has ended");
+    bed.check().await;
+}

@@ -66,6 +66,9 @@ impl LeaderElection {
             let what = format!("{renew} is not more than 1.2 times the retryPeriod {retry}; write a longer one");
             return Some(("renewDeadline", what));
         }
+        if lease.millis().0 % 1000 != 0 {
+            return Some(("leaseDuration", format!("{lease} is no whole number of seconds, as a Lease has it; write one")));
+        }
         (lease <= renew).then(|| {
             let what = format!("{lease} is not longer than the renewDeadline {renew}; write a longer one");
             ("leaseDuration", what)

@@ -16,6 +16,9 @@ const FIRST_PAUSE: Millis = Millis(100);
 /// Longest pause.
 const LONGEST_PAUSE: Millis = Millis(5_000);
 
+/// After how many answers that say nothing the pod says so.
+const TELL_AFTER: u32 = 5;
+
 /// What becomes of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -41,6 +44,10 @@ struct Flight {
     order: BindOrder,
     /// Answers that said nothing, so far.
     unknown: u32,
+    /// What the last answer said.
+    why: String,
+    /// Whether the last answer was a conflict: then the request it belongs to took no effect.
+    conflict: bool,
     /// What to do when its pause ends.
     again: Option<Again>,
 }
@@ -53,12 +60,19 @@ pub(super) struct Binds {
 }
 
 impl Binds {
+    /// Orders without a verdict.
     pub fn len(&self) -> usize {
         self.flights.len()
     }
 
+    /// Of them, those that wait for an answer now. The others pause before they are asked again, and hold up nobody.
+    pub fn waiting(&self) -> usize {
+        self.flights.len() - self.pauses.len()
+    }
+
     pub fn start(&mut self, order: BindOrder) {
-        self.flights.insert(order.ticket, Flight { order, unknown: 0, again: None });
+        self.flights
+            .insert(order.ticket, Flight { order, unknown: 0, why: String::new(), conflict: false, again: None });
     }
 
     /// When the first pause ends.
@@ -93,7 +107,14 @@ impl Binds {
             // Nothing is to be done any more: the term ends.
             BindAnswer::Deposed => Verdict::Open,
             BindAnswer::Refused(_) => Verdict::Ask(Effect::ReadBack(flight.order.clone())),
-            BindAnswer::Unknown(_) => {
+            BindAnswer::Conflict(why) => {
+                flight.conflict = true;
+                flight.why = why;
+                Verdict::Ask(Effect::ReadBack(flight.order.clone()))
+            }
+            BindAnswer::Unknown(why) => {
+                flight.conflict = false;
+                flight.why = why;
                 flight.unknown = flight.unknown.saturating_add(1);
                 Verdict::Ask(Effect::ReadBack(flight.order.clone()))
             }
@@ -110,12 +131,28 @@ impl Binds {
                 self.end(ticket, |order| Verdict::Failed(order, why))
             }
             ReadAnswer::Gone => self.end(ticket, |order| Verdict::Failed(order, "the pod is gone".to_owned())),
-            ReadAnswer::Unbound => self.pause(now, ticket, Again::Bind),
-            ReadAnswer::Unknown(_) => {
+            // The one request that there was is known to have taken no effect.
+            ReadAnswer::Unbound if flight.conflict && flight.unknown == 0 => {
+                let why = std::mem::take(&mut flight.why);
+                self.end(ticket, |order| Verdict::Failed(order, why))
+            }
+            ReadAnswer::Unbound => {
+                // A conflict over and over is as good as silence, or a pod on its way out would be asked about at once.
+                flight.unknown = flight.unknown.max(1);
+                self.pause(now, ticket, Again::Bind)
+            }
+            ReadAnswer::Unknown(why) => {
+                flight.why = why;
                 flight.unknown = flight.unknown.saturating_add(1);
                 self.pause(now, ticket, Again::ReadBack)
             }
         }
+    }
+
+    /// Whether it is time to say on the pod that its bind gets no answer: once, after some tries.
+    pub fn overdue(&self, ticket: Ticket) -> Option<(&BindOrder, &str)> {
+        let flight = self.flights.get(&ticket).filter(|f| f.unknown == TELL_AFTER && f.again.is_some())?;
+        Some((&flight.order, &flight.why))
     }
 
     fn end(&mut self, ticket: Ticket, verdict: impl FnOnce(BindOrder) -> Verdict) -> Verdict {

@@ -100,6 +100,8 @@ pub enum BindAnswer {
     Done,
     /// The API server refused it, so it did not take effect. The text says why.
     Refused(String),
+    /// The API server refused it because of how things stand (409): the pod may be bound already, by this very bind.
+    Conflict(String),
     /// Not sent: this replica does not lead any more. Its term is about to end.
     Deposed,
     /// Nobody knows whether it took effect: no answer, or one that says nothing about it.

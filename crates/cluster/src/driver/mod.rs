@@ -13,8 +13,8 @@ mod sync;
 
 use std::collections::VecDeque;
 
-use gpu_scheduler_engine::model::{PodUid, Timestamp};
-use gpu_scheduler_engine::{Action, Engine, Event, Outcome, Step};
+use gpu_scheduler_engine::model::{PodUid, Ticket, Timestamp};
+use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Outcome, Step};
 
 use crate::journal::Recorded;
 use crate::objects;
@@ -37,6 +37,9 @@ pub enum Turn {
     /// Nothing to do before the next input or [`Driver::next_wakeup`].
     Rest,
 }
+
+/// How many times as many binds may pause for want of an answer as may wait for one.
+const PAUSED: usize = 16;
 
 /// Settings of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +117,7 @@ impl Driver {
             Input::ReadBack { ticket, answer } => {
                 let verdict = self.binds.read_back(now, ticket, answer);
                 self.settle(now, verdict);
+                self.tell_overdue(ticket);
             }
         }
     }
@@ -124,7 +128,7 @@ impl Driver {
         if let Some(effect) = self.effects.pop_front() {
             return Turn::Do(effect);
         }
-        if !self.synced() || self.draining || self.binds.len() >= self.limits.binds_in_flight {
+        if !self.synced() || self.draining || self.is_full() {
             return Turn::Rest;
         }
         match self.engine.poll(now) {
@@ -137,9 +141,14 @@ impl Driver {
         }
     }
 
+    /// Whether as many binds are on their way as may be, or too many get no answer.
+    fn is_full(&self) -> bool {
+        self.binds.waiting() >= self.limits.binds_in_flight || self.binds.len() >= self.limits.binds_in_flight * PAUSED
+    }
+
     /// When to poll again if nothing happens before.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
-        let engine = if self.synced() && !self.draining { self.engine.next_wakeup() } else { None };
+        let engine = if self.synced() && !self.draining && !self.is_full() { self.engine.next_wakeup() } else { None };
         [engine, self.binds.next_due()].into_iter().flatten().min()
     }
 
@@ -176,6 +185,26 @@ impl Driver {
             Action::Evict { uid, pod, node, reason, message } => Effect::Evict { uid, pod, node, reason, message },
             Action::Report(notice) => Effect::Report(notice),
         })
+    }
+
+    /// A bind without an answer is told of, so that the pod does not hang without a word.
+    fn tell_overdue(&mut self, ticket: Ticket) {
+        let Some((order, why)) = self.binds.overdue(ticket) else { return };
+        let message = format!(
+            "binding to node {} gets no answer that says whether it took effect, and is asked for again: {why}",
+            order.node
+        );
+        self.effects.push_back(Effect::Say {
+            uid: order.uid.clone(),
+            pod: order.pod.clone(),
+            condition: Condition {
+                reason: ConditionReason::SchedulerError,
+                message: message.into(),
+                again: false,
+                generation: 0,
+            },
+            profile: order.profile.clone(),
+        });
     }
 
     fn settle(&mut self, now: Timestamp, verdict: Verdict) {

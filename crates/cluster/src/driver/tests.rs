@@ -322,3 +322,46 @@ fn an_explanation_names_nodes_and_reasons() {
     assert!(why["nodes"][0]["reasons"][0].is_string(), "{why}");
     assert_eq!(bed.driver.explain("d", "nobody"), None);
 }
+
+#[test]
+fn a_conflict_is_read_back_before_it_counts() {
+    for (read, bound) in [(ReadAnswer::On("n1".into()), true), (ReadAnswer::Unbound, false), (ReadAnswer::Gone, false)]
+    {
+        let mut bed = Bed::new(vec![node("n1", 1)], vec![pod("a", "8Gi")]);
+        let order = bed.bind();
+        bed.answer(order.ticket, BindAnswer::Conflict("409".into()));
+        assert_eq!(bed.effects(), [Effect::ReadBack(order.clone())]);
+        bed.read(order.ticket, read.clone());
+        assert_eq!((bed.is_bound("a"), bed.driver.binds_in_flight()), (bound, 0), "{read:?}");
+    }
+}
+
+#[test]
+fn a_bind_that_never_gets_an_answer_says_so_and_holds_up_nobody() {
+    let mut bed = Bed::new(vec![node("n1", 2)], Vec::new());
+    bed.driver.limits.binds_in_flight = 1;
+    bed.list(Input::Pods, vec![pod("stuck", "80Gi")]);
+    let order = bed.bind();
+    bed.apply(pod("next", "80Gi"));
+    let mut said = Vec::new();
+    let mut next = None;
+    for _ in 0..8 {
+        bed.answer(order.ticket, BindAnswer::Unknown("500".into()));
+        bed.effects();
+        bed.read(order.ticket, ReadAnswer::Unbound);
+        for effect in bed.effects() {
+            match effect {
+                Effect::Say { condition, .. } => said.push(condition.message.to_string()),
+                Effect::Bind(order) => next = Some(order),
+                other => panic!("{other:?}"),
+            }
+        }
+        bed.pass(5_000);
+        bed.effects();
+    }
+    assert_eq!(next.map(|o| o.pod.to_string()).as_deref(), Some("d/next"), "it has the slot while the other pauses");
+    assert_eq!(
+        said,
+        ["binding to node n1 gets no answer that says whether it took effect, and is asked for again: 500"]
+    );
+}

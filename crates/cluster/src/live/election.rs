@@ -54,13 +54,15 @@ pub enum Wish {
 #[derive(Debug)]
 pub struct Election {
     identity: String,
+    /// How long a Lease is respected that does not say it.
+    lease: Duration,
     observed: Option<(Record, Instant)>,
 }
 
 impl Election {
     /// A candidate.
-    pub fn new(identity: String) -> Self {
-        Self { identity, observed: None }
+    pub fn new(identity: String, lease: Duration) -> Self {
+        Self { identity, lease, observed: None }
     }
 
     /// What to do, having seen this at `now`.
@@ -69,13 +71,16 @@ impl Election {
             self.observed = None;
             return Wish::Create;
         };
-        if self.observed.as_ref().is_none_or(|(known, _)| *known != record) {
+        // Another version of the object is no sign of life: anybody may write a label.
+        let same = |known: &Record| Record { version: record.version.clone(), ..known.clone() } == record;
+        if !self.observed.as_ref().is_some_and(|(known, _)| same(known)) {
             self.observed = Some((record.clone(), now));
         }
+        let lease = if record.lease.is_zero() { self.lease } else { record.lease };
         let since = self.observed.as_ref().map_or(now, |(_, since)| *since);
         if record.holder == self.identity {
             Wish::Renew(record)
-        } else if record.holder.is_empty() || now >= since + record.lease {
+        } else if record.holder.is_empty() || now >= since + lease {
             Wish::Take(record)
         } else {
             Wish::Wait
@@ -99,7 +104,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_free_when_it_did_not_change_for_its_time_by_our_own_clock() {
-        let mut election = Election::new("b".into());
+        let mut election = Election::new("b".into(), Duration::from_secs(15));
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         for (second, seen, expected) in [

@@ -37,6 +37,15 @@ pub enum Lost {
     NotRenewed(Duration, String),
 }
 
+/// What a write to the Lease is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To begin a term.
+    Acquire,
+    /// To go on with this one.
+    Renew,
+}
+
 /// One candidate.
 #[derive(Debug)]
 pub struct Elector {
@@ -52,7 +61,7 @@ impl Elector {
     /// A candidate that does not lead. `client` must not retry by itself: a retried renewal tells a wrong time.
     pub fn new(client: Client, name: LeaseName, times: Times, health: Health) -> Self {
         let api = Api::namespaced(client, &name.namespace);
-        let election = Election::new(name.identity.clone());
+        let election = Election::new(name.identity.clone(), times.lease);
         Self { api, name, times, election, fence: Fence::closed(), health }
     }
 
@@ -65,8 +74,10 @@ impl Elector {
     pub async fn acquire(&mut self) {
         let mut told = String::new();
         loop {
-            match self.attempt().await {
+            let sent = Instant::now();
+            match self.attempt(Purpose::Acquire, self.times.renew_deadline).await {
                 Ok(true) => {
+                    self.renewed(sent);
                     info!(identity = self.name.identity, "leads now");
                     return;
                 }
@@ -89,20 +100,24 @@ impl Elector {
         let mut last_error = "none".to_owned();
         loop {
             sleep(self.times.retry.min(self.fence.left())).await;
-            let lost = match self.attempt().await {
-                Ok(true) => continue,
-                Ok(false) => Some(Lost::Taken(self.election.holder().to_owned())),
+            let sent = Instant::now();
+            let answer = self.attempt(Purpose::Renew, self.fence.left()).await;
+            // Once closed it stays closed: what was assumed in a term that has ended must not act, even if nobody else
+            // has taken the lease meanwhile.
+            if !self.fence.is_open() {
+                self.fence.close();
+                return Lost::NotRenewed(self.times.renew_deadline, last_error);
+            }
+            match answer {
+                Ok(true) => self.renewed(sent),
+                Ok(false) => {
+                    self.fence.close();
+                    return Lost::Taken(self.election.holder().to_owned());
+                }
                 Err(error) => {
                     warn!(%error, "cannot renew the lease");
                     last_error = error;
-                    None
                 }
-            };
-            let expired =
-                || (!self.fence.is_open()).then(|| Lost::NotRenewed(self.times.renew_deadline, last_error.clone()));
-            if let Some(lost) = lost.or_else(expired) {
-                self.fence.close();
-                return lost;
             }
         }
     }
@@ -130,25 +145,27 @@ impl Elector {
         }
     }
 
-    /// One look, and one write if there is something to win. Whether this candidate leads.
-    async fn attempt(&mut self) -> Result<bool, String> {
-        let sent = Instant::now();
-        let limit = self.times.renew_deadline.min(self.times.retry * 2);
-        let leads = match timeout(limit, self.look_and_write()).await {
-            Ok(result) => result?,
-            Err(_) => return Err(format!("no answer within {limit:?}")),
-        };
-        if leads {
-            self.fence.extend(sent + self.times.renew_deadline);
-            self.health.set_leader(Some(sent));
-        }
-        Ok(leads)
+    /// A write that was sent at `sent` was taken.
+    fn renewed(&self, sent: Instant) {
+        self.fence.extend(sent + self.times.renew_deadline);
+        self.health.set_leader(Some(sent));
     }
 
-    async fn look_and_write(&mut self) -> Result<bool, String> {
+    /// One look, and one write if there is something to win. Whether this candidate leads.
+    async fn attempt(&mut self, purpose: Purpose, within: Duration) -> Result<bool, String> {
+        let limit = within.min(self.times.retry * 2);
+        match timeout(limit, self.look_and_write(purpose)).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        }
+    }
+
+    async fn look_and_write(&mut self, purpose: Purpose) -> Result<bool, String> {
         let seen = self.api.get_opt(&self.name.name).await.map_err(|e| e.to_string())?;
         let written = match self.election.look(Instant::now(), seen.as_ref().map(record_of)) {
             Wish::Wait => return Ok(false),
+            // A lease that is free, or gone, belongs to a new term.
+            Wish::Create | Wish::Take(_) if purpose == Purpose::Renew => return Ok(false),
             Wish::Create => self.api.create(&PostParams::default(), &self.lease(None, 0)).await,
             Wish::Take(record) => {
                 let lease = self.lease(Some(&record), record.transitions.saturating_add(1));

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use gpu_scheduler_engine::Condition;
 use gpu_scheduler_engine::model::{PodName, PodUid};
@@ -10,6 +11,7 @@ use http::{Method, StatusCode};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::writer::{NoAnswer, Writer, path};
@@ -21,6 +23,21 @@ const TELLERS: usize = 4;
 const LONGEST_NOTE: usize = 1024;
 /// Events that may wait. Beyond that the oldest are counted, not told one by one.
 const MOST_EVENTS: usize = 20_000;
+
+/// Pause of a writer after something was not taken.
+const AGAIN: Duration = Duration::from_millis(500);
+const MERGE: &str = "application/strategic-merge-patch+json";
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It was taken.
+    Done,
+    /// There is nobody to tell.
+    Gone,
+    /// It was refused, or there was no answer.
+    Unsure,
+}
 
 /// Who tells: `reportingController` and `reportingInstance` of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,10 +156,10 @@ impl Teller {
     async fn tell(self) {
         loop {
             if let Some((uid, say)) = self.next_condition() {
-                self.write_condition(&uid, &say).await;
-                let written = self.desk().writing.remove(&uid);
-                if let Some(written) = written {
-                    written.notify_waiters();
+                let told = self.write_condition(&uid, &say).await;
+                self.written(uid, say, told);
+                if told == Told::Unsure {
+                    sleep(AGAIN).await;
                 }
                 continue;
             }
@@ -155,6 +172,19 @@ impl Teller {
             if untold > 0 {
                 warn!(untold, "events about pods came faster than the API server took them; the oldest were left out");
             }
+        }
+    }
+
+    /// The end of a write. What was not taken is said again, unless there is something newer to say; whoever hushes the
+    /// pod waits for this, and takes it back.
+    fn written(&self, uid: PodUid, say: Say, told: Told) {
+        let mut desk = self.desk();
+        if told == Told::Unsure && !desk.conditions.contains_key(&uid) {
+            desk.order.push_back(uid.clone());
+            desk.conditions.insert(uid.clone(), say);
+        }
+        if let Some(written) = desk.writing.remove(&uid) {
+            written.notify_waiters();
         }
     }
 
@@ -179,7 +209,7 @@ impl Teller {
         None
     }
 
-    async fn write_condition(&self, uid: &PodUid, say: &Say) {
+    async fn write_condition(&self, uid: &PodUid, say: &Say) -> Told {
         let mut condition = json!({
             "type": "PodScheduled",
             "status": "False",
@@ -195,8 +225,10 @@ impl Teller {
         // The UID is a precondition: a pod of the same name that came later says nothing yet.
         let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
         let status = format!("{}/status", path(&say.pod));
-        self.write(WriteKind::PodCondition, Method::PATCH, &status, "application/strategic-merge-patch+json", &patch)
-            .await;
+        let told = self.write(WriteKind::PodCondition, Method::PATCH, &status, MERGE, &patch).await;
+        if told != Told::Done {
+            return told;
+        }
         self.event(EventDraft {
             uid: uid.clone(),
             pod: say.pod.clone(),
@@ -206,6 +238,7 @@ impl Teller {
             note: say.condition.message.to_string(),
             profile: say.profile.clone(),
         });
+        told
     }
 
     async fn write_event(&self, event: &EventDraft) {
@@ -247,29 +280,36 @@ impl Teller {
         });
         let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
         let status = format!("{}/status", path(pod));
-        self.write(WriteKind::PodCondition, Method::PATCH, &status, "application/strategic-merge-patch+json", &patch)
-            .await;
+        self.write(WriteKind::PodCondition, Method::PATCH, &status, MERGE, &patch).await;
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*uid.0}});
-        self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await
+        self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await != Told::Unsure
     }
 
-    async fn write(&self, kind: WriteKind, method: Method, path: &str, content: &str, body: &Value) -> bool {
+    async fn write(&self, kind: WriteKind, method: Method, path: &str, content: &str, body: &Value) -> Told {
         let result = self.writer.send(method, path, content, body).await;
         match result {
             Ok(answer) => {
                 self.metrics.api_write(kind, WriteResult::of_status(answer.code.as_u16()));
-                // The pod is gone, or another one has its name: there is nobody to tell.
-                let gone = matches!(answer.code, StatusCode::NOT_FOUND | StatusCode::CONFLICT);
-                if !answer.code.is_success() && !gone {
-                    warn!(kind = kind.as_str(), path, why = answer.why(), "the API server refused what was to be told");
+                if answer.code.is_success() {
+                    return Told::Done;
                 }
-                answer.code.is_success() || gone
+                // The pod is gone, or another one has its name: there is nobody to tell.
+                if matches!(answer.code, StatusCode::NOT_FOUND | StatusCode::CONFLICT) {
+                    return Told::Gone;
+                }
+                warn!(
+                    kind = kind.as_str(),
+                    path,
+                    why = answer.why(),
+                    "the API server did not take what was to be told"
+                );
+                Told::Unsure
             }
-            Err(NoAnswer::Deposed) => false,
+            Err(NoAnswer::Deposed) => Told::Unsure,
             Err(error) => {
                 self.metrics.api_write(kind, WriteResult::Failed);
                 debug!(kind = kind.as_str(), path, %error, "no answer");
-                false
+                Told::Unsure
             }
         }
     }

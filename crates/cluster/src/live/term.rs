@@ -1,6 +1,7 @@
 //! One term of a leader: watches, driver, writes. It begins with nothing and leaves nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_scheduler_engine::model::{Millis, PodName, PodUid, Timestamp};
@@ -32,6 +33,9 @@ const SUMS: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(10);
 /// Pause before an eviction without an answer is tried again.
 const EVICT_AGAIN: Duration = Duration::from_millis(500);
+
+/// Longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A question to the engine.
 #[derive(Debug)]
@@ -79,6 +83,7 @@ impl Term<'_> {
             tasks,
             attempt: None,
             sums_due: Instant::now(),
+            evictions: Arc::new(()),
             moves_told: BTreeMap::new(),
         };
         let mut shutdown = self.shutdown;
@@ -121,7 +126,7 @@ impl Term<'_> {
                     desk.driver.drain();
                     ends = Some(Instant::now() + DRAIN);
                 }
-                () = sleep(pause) => {}
+                () = rest(pause) => {}
             }
             tokio::task::yield_now().await;
         }
@@ -130,6 +135,8 @@ impl Term<'_> {
 
 /// The loop's own things.
 struct Desk {
+    /// Everything that runs beside the loop. The first to be dropped: nothing of a term acts while the rest ends.
+    tasks: JoinSet<()>,
     driver: Driver,
     clock: Clock,
     writer: Writer,
@@ -137,11 +144,11 @@ struct Desk {
     metrics: Metrics,
     health: Health,
     answers: mpsc::UnboundedSender<Input>,
-    /// Everything that runs beside the loop; it ends with the loop.
-    tasks: JoinSet<()>,
     /// When the present attempt at a pod began.
     attempt: Option<Instant>,
     sums_due: Instant,
+    /// One clone for each eviction under way.
+    evictions: Arc<()>,
     /// Moves within the queue that metrics know of.
     moves_told: BTreeMap<(Part, Cause), u64>,
 }
@@ -227,17 +234,20 @@ impl Desk {
                 BindAnswer::Done => metrics.api_write(WriteKind::Binding, WriteResult::Ok),
                 BindAnswer::Refused(_) => metrics.api_write(WriteKind::Binding, WriteResult::Refused),
                 BindAnswer::Unknown(_) => metrics.api_write(WriteKind::Binding, WriteResult::Failed),
+                BindAnswer::Conflict(_) => metrics.api_write(WriteKind::Binding, WriteResult::Conflict),
                 BindAnswer::Deposed => {}
             }
             metrics.bind_finished(match &answer {
                 BindAnswer::Done => BindResult::Bound,
-                BindAnswer::Refused(_) => BindResult::Refused,
+                BindAnswer::Refused(_) | BindAnswer::Conflict(_) => BindResult::Refused,
                 BindAnswer::Deposed => BindResult::Fenced,
                 BindAnswer::Unknown(_) => BindResult::Failed,
             });
             match &answer {
                 BindAnswer::Done | BindAnswer::Deposed => {}
-                BindAnswer::Refused(why) => warn!(pod = %order.pod, node = %order.node, why, "a bind was refused"),
+                BindAnswer::Refused(why) | BindAnswer::Conflict(why) => {
+                    warn!(pod = %order.pod, node = %order.node, why, "a bind was refused")
+                }
                 BindAnswer::Unknown(why) => {
                     warn!(pod = %order.pod, node = %order.node, why, "the answer to a bind is lost; reads it back");
                 }
@@ -263,10 +273,14 @@ impl Desk {
     fn evict(&mut self, uid: PodUid, pod: PodName, reason: String, message: String) {
         let teller = self.teller.clone();
         let profile = String::from("gpu-scheduler");
+        let open = self.evictions.clone();
         self.tasks.spawn(async move {
+            let mut pause = EVICT_AGAIN;
             while !teller.evict(&uid, &pod, &reason, &message).await {
-                sleep(EVICT_AGAIN).await;
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
+            drop(open);
             teller.event(EventDraft { uid, pod, warning: true, reason, action: "Evicting", note: message, profile });
         });
     }
@@ -314,7 +328,14 @@ impl Desk {
 
     /// Whether nothing is on its way.
     fn at_rest(&self) -> bool {
-        self.driver.binds_in_flight() == 0 && self.teller.idle()
+        self.driver.binds_in_flight() == 0 && self.teller.idle() && Arc::strong_count(&self.evictions) == 1
+    }
+}
+
+/// A sleep that takes no time when there is none to wait.
+async fn rest(pause: Duration) {
+    if !pause.is_zero() {
+        sleep(pause).await;
     }
 }
 

@@ -30,7 +30,8 @@ pub(super) async fn watch<T: Kind>(
         let absent = loop {
             let change = match events.next().await {
                 Some(Ok(event)) => change_of(event),
-                Some(Err(error)) if is_absent(&error) => break true,
+                // Of what every server knows, "not found" is an error on the way: nothing is gone because of it.
+                Some(Err(error)) if T::OPTIONAL && is_absent(&error) => break true,
                 Some(Err(error)) => {
                     metrics.watch_restarted(T::NAME);
                     warn!(resource = T::NAME.as_str(), %error, "a watch was interrupted and goes on");

@@ -24,6 +24,8 @@ pub trait Kind: Named + DeserializeOwned + Debug + Clone + Send + 'static {
     const KIND: &'static str;
     /// Its name in paths.
     const NAME: Name;
+    /// Whether a server may not know it.
+    const OPTIONAL: bool = false;
     /// Which objects of it matter here, as a field selector.
     const FIELDS: Option<&'static str> = None;
 }
@@ -49,6 +51,7 @@ impl Kind for GpuNodeState {
     const VERSION: &'static str = "v1alpha1";
     const KIND: &'static str = "GPUNodeState";
     const NAME: Name = Name::GpuNodeStates;
+    const OPTIONAL: bool = true;
 }
 
 /// An object of a watch. Decoding it never fails, so that one broken object costs nobody else.

@@ -91,6 +91,7 @@ impl Writer {
         });
         match self.send(Method::POST, &format!("{}/binding", path(&order.pod)), "application/json", &binding).await {
             Ok(answer) if answer.code.is_success() => BindAnswer::Done,
+            Ok(answer) if answer.code == StatusCode::CONFLICT => BindAnswer::Conflict(answer.why()),
             Ok(answer) if says_nothing(answer.code) => BindAnswer::Unknown(answer.why()),
             Ok(answer) => BindAnswer::Refused(answer.why()),
             Err(NoAnswer::Deposed) => BindAnswer::Deposed,
@@ -139,9 +140,11 @@ impl Writer {
             let body = response.into_body().collect().await.map_err(|e| unknown(&e))?.to_bytes().to_vec();
             Ok(Answer { code, body })
         };
-        match timeout(PATIENCE, exchange).await {
+        // With the term ends the request: its connection is closed, and what has not arrived does not arrive.
+        let patience = PATIENCE.min(self.fence.left());
+        match timeout(patience, exchange).await {
             Ok(answer) => answer,
-            Err(_) => Err(NoAnswer::Unknown(format!("no answer within {PATIENCE:?}"))),
+            Err(_) => Err(NoAnswer::Unknown(format!("no answer within {patience:?}"))),
         }
     }
 }

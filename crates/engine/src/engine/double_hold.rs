@@ -4,29 +4,23 @@
 //! takes it: a bind has no fencing token. Its record tells what it holds, so the card counts as overcommitted
 //! at once, and of the two the pod that was bound later goes.
 
-use std::sync::Arc;
-
 use crate::contract::{Action, EvictReason};
 use crate::engine::Engine;
 use crate::ledger::{Card, Overcommit};
-use crate::model::{Allocation, PodId};
+use crate::model::PodId;
 use crate::state::{Placed, Stage};
 
 impl Engine {
-    /// UUIDs of a node's overcommitted cards. `O(cards)`.
-    pub(super) fn in_trouble(&self, node: &str) -> Vec<Arc<str>> {
-        let cards = self.state.node_named(node).map(|n| n.ledger().cards()).unwrap_or_default();
-        cards.iter().filter(|c| c.overcommit().is_some()).map(|c| c.uuid().clone()).collect()
-    }
-
-    /// A bind that is not ours was seen, of a pod that we had in our queue: if a card of its record was in order
-    /// `before` and is overcommitted now, the pod goes. Where the other holder's bind is still on its way, that one
+    /// A bind that is not ours was seen, of a pod that we had in our queue: if a card that it
+    /// holds is held twice now, the pod goes. Where the other holder's bind is still on its way, that one
     /// would be the later: whether it goes is settled when it arrives. `O(cards * holders)`.
-    pub(super) fn settle_late_bind(&mut self, pod: PodId, record: &Allocation, node: &str, before: &[Arc<str>]) {
+    pub(super) fn settle_late_bind(&mut self, pod: PodId, node: &str) {
         let Some(state) = self.state.node_named(node) else { return };
-        let double = state.ledger().cards().iter().find(|card| {
-            is_double(card) && names(record, card) && !before.contains(card.uuid()) && self.recorded(card)
-        });
+        let double = state
+            .ledger()
+            .cards()
+            .iter()
+            .find(|card| is_double(card) && card.holdings().iter().any(|h| h.pod == pod) && self.recorded(card));
         let Some(card) = double else { return };
         if card.holdings().iter().all(|h| h.pod == pod || self.placed(h.pod).is_some_and(|p| p.stage == Stage::Bound)) {
             let uuid = card.uuid().clone();
@@ -94,8 +88,4 @@ fn is_double(card: &Card) -> bool {
                 | Overcommit::SliceTwice { .. },
             ) => true,
         }
-}
-
-fn names(record: &Allocation, card: &Card) -> bool {
-    record.containers.iter().flat_map(|c| &c.devices).any(|d| *d.uuid == **card.uuid())
 }

@@ -60,6 +60,7 @@ impl Engine {
             return;
         }
         if let Some(profile) = profile
+            && pod.assignment.is_none() // a record says what it holds
             && self.profiles[usize::from(profile)].1.share_mode() == ShareMode::WholeCards
         {
             take_whole_cards(&mut pod);
@@ -157,10 +158,9 @@ impl Engine {
     /// than ours, or another scheduler did.
     fn observe_bind(&mut self, id: PodId, assignment: &Assignment, late: bool) {
         let record = assignment.allocation.as_ref();
-        let before = if late { self.in_trouble(&assignment.node) } else { Vec::new() };
         self.state.observe(id, &assignment.node, record);
-        if let (true, Some(record)) = (late, record) {
-            self.settle_late_bind(id, record, &assignment.node, &before);
+        if late && record.is_some() {
+            self.settle_late_bind(id, &assignment.node);
         }
     }
 

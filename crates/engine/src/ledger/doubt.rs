@@ -98,7 +98,8 @@ fn raise(entry: &mut ContainerAllocation, demand: &Demand, doubts: &mut Vec<Doub
         Demand::Share { memory, compute, .. } => {
             // A fraction is of whichever card it is: its record is taken at its word.
             let asked = if let ShareMemory::Mib(memory) = memory { *memory } else { Mib(0) };
-            for device in &mut entry.devices {
+            // Slices beside shares are not a matter of memory.
+            for device in entry.devices.iter_mut().filter(|d| d.mig.is_none()) {
                 if device.memory < asked || device.compute < *compute {
                     doubts.push(less(&entry.name, device));
                     device.memory = device.memory.max(asked);

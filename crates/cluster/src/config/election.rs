@@ -67,7 +67,10 @@ impl LeaderElection {
             return Some(("renewDeadline", what));
         }
         if lease.millis().0 % 1000 != 0 {
-            return Some(("leaseDuration", format!("{lease} is no whole number of seconds, as a Lease has it; write one")));
+            return Some((
+                "leaseDuration",
+                format!("{lease} is no whole number of seconds, as a Lease has it; write one"),
+            ));
         }
         (lease <= renew).then(|| {
             let what = format!("{lease} is not longer than the renewDeadline {renew}; write a longer one");

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{CARD, Run, asking, fraction, gpu_node, gpu_pod, sized, whole, with_cards};
-use gpu_scheduler_engine::model::{CardSpec, Mib, MilliGpu, ModelPattern, Node, Pod, Quantity};
+use common::{CARD, Run, asking, bound, fraction, gpu_node, gpu_pod, sized, whole, with_cards, with_compute};
+use gpu_scheduler_engine::model::{CardSpec, Mib, MilliGpu, ModelPattern, Node, Percent, Pod, Quantity};
 use gpu_scheduler_engine::{NodeVerdict, Policy};
 
 /// As many pods as teach the engine a mix; they come and go before anything is asked.
@@ -43,6 +43,43 @@ fn a_share_goes_where_it_completes_a_filling() {
     // 300 leaves 700 of a fresh card (worth a 650) or 50 of the used one (worth nothing, but 350 is lost there).
     run.place(gpu_pod("b", fraction(350)));
     assert_eq!(run.devices_of("a"), run.devices_of("b"));
+}
+
+#[test]
+fn memory_and_compute_are_priced_apart_where_both_are_asked() {
+    let mut run = Run::policy(Policy::ShadowPrice);
+    run.nodes([gpu_node("n1", 2)]);
+    let plane = |run: &Run| run.engine.state().prices().learned().plane(Mib(CARD)).cloned();
+    taught(&mut run, (0..20).map(|_| gpu_pod("x", with_compute(8000, 20))));
+    assert_eq!(plane(&run), None, "memory alone decides");
+    taught(&mut run, (0..20).map(|_| gpu_pod("y", with_compute(2000, 80))));
+    let prices = plane(&run).expect("half of the demand is heavy in compute");
+    let pair = prices.price(MilliGpu(800), Percent(20)) + prices.price(MilliGpu(200), Percent(80));
+    assert!((pair - 1_000_000).abs() < 10, "a filled card is worth a card, not {pair}");
+    assert_eq!(prices.worth(MilliGpu(700), Percent(70)), 0, "as much of both is room for neither");
+    // Either finds the other; one of its own kind does not fit beside it.
+    for (name, demand) in [("a", (8000, 20)), ("b", (2000, 80)), ("c", (2000, 80)), ("d", (8000, 20))] {
+        run.place(gpu_pod(name, with_compute(demand.0, demand.1)));
+    }
+    assert_eq!(run.devices_of("a"), run.devices_of("b"));
+    assert_eq!(run.devices_of("c"), run.devices_of("d"));
+}
+
+#[test]
+fn where_a_share_goes_a_quiet_node_drains() {
+    let mut run = Run::policy(Policy::ShadowPrice);
+    // A card has a free half on either node; on the second one nothing else runs.
+    run.nodes([gpu_node("n1", 2), gpu_node("n2", 2)]);
+    let mix =
+        [with_compute(6000, 20), with_compute(2000, 70), whole(2), with_compute(6000, 20), with_compute(2000, 70)];
+    taught(&mut run, (0..50).map(|n| gpu_pod("x", mix[n % 5].clone())));
+    let at = |name: &str, node: &str, demand| bound(gpu_pod(name, demand), node, None);
+    run.pods([
+        at("whole", "n2", whole(1)),
+        at("b", "n2", with_compute(2000, 70)),
+        at("a", "n1", with_compute(2000, 70)),
+    ]);
+    assert_eq!(run.place(gpu_pod("c", with_compute(6000, 20))).as_deref(), Some("n2"));
 }
 
 #[test]
@@ -110,10 +147,10 @@ fn unknown_memory_and_odd_shapes_have_a_price_too() {
     let cards = (0..2).map(|i| CardSpec::new(format!("GPU-n1-{i}"), i, "X", None)).collect();
     run.nodes([with_cards(sized("n1", 64_000, 256 << 10), cards), gpu_node("n2", 1)]);
     assert_eq!(run.place(gpu_pod("a", whole(2))).as_deref(), Some("n1"));
-    assert_eq!(run.place(gpu_pod("b", common::with_compute(1, 100))).as_deref(), Some("n2"));
+    assert_eq!(run.place(gpu_pod("b", with_compute(1, 100))).as_deref(), Some("n2"));
     // All compute is promised, but a share that asks for none gets what is left of it.
     assert_eq!(run.place(gpu_pod("c", fraction(1))).as_deref(), Some("n2"));
-    assert_eq!(run.place(gpu_pod("d", common::with_compute(1, 1))), None);
+    assert_eq!(run.place(gpu_pod("d", with_compute(1, 1))), None);
 }
 
 #[test]
@@ -121,7 +158,7 @@ fn where_pods_come_and_go_the_first_of_much_the_same_nodes_wins() {
     let mut run = Run::policy(Policy::ShadowPrice);
     run.nodes([gpu_node("n1", 8), gpu_node("n2", 8)]);
     // A little fuller is better, as long as pods only come.
-    run.pods([common::bound(gpu_pod("old", whole(1)), "n2", None)]);
+    run.pods([bound(gpu_pod("old", whole(1)), "n2", None)]);
     assert_eq!(run.place(gpu_pod("a", whole(1))).as_deref(), Some("n2"));
     taught(&mut run, (0..300).map(|_| gpu_pod("x", whole(1))));
     assert!(run.engine.state().prices().learned().turnover() > 500_000, "most have gone again");

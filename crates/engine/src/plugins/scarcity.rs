@@ -74,6 +74,5 @@ fn price(state: &State, shape: &Shape, group: GroupId) -> i64 {
     let cards = &state.groups().get(group).cards;
     let wanted = state.models().matching(shape.pattern);
     let total = cards.iter().find(|(model, _)| wanted.contains(*model)).map(|(_, total)| *total).unwrap_or_default();
-    let size = crate::prices::size_on(shape, total);
-    state.prices().learned().values(total).map_or(ONE, |v| v.price(size))
+    state.prices().learned().price(shape, total).unwrap_or(ONE)
 }

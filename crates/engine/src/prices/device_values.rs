@@ -1,25 +1,17 @@
 //! What the idle part of a card is worth, by the requests that could still be filled into it.
 //!
-//! The dual of cutting stock: prices y for the sizes that are asked for, so that no filling of a card is
-//! worth more than one card, and the demand as a whole is worth as much as possible. Solved by column
-//! generation (Gilmore and Gomory, 1961) in fixed-point arithmetic with an order of its own for ties, so
-//! that every machine finds the same of several optima.
+//! The prices are those of [`cutting_stock`] with a size as one number, the larger of memory and compute.
 
 use crate::model::MilliGpu;
 use crate::prices::ONE;
+use crate::prices::cutting_stock::{self, Fillings, UNIT};
 
 /// Cells of a card: sizes are counted in hundredths.
-const CELLS: usize = 100;
+pub(super) const CELLS: usize = 100;
 /// Thousandths of a card in a cell.
 const CELL: u32 = 10;
 /// Sizes that get a price of their own; rarer ones are worth what they displace.
-const MAX_SIZES: usize = 32;
-/// One, within the solver.
-const UNIT: i128 = 1_000_000_000_000;
-/// What counts as nothing within the solver.
-const NEGLIGIBLE: i128 = UNIT / 10_000_000;
-/// Steps of the solver; it needs a few per size.
-const MAX_STEPS: usize = 1000;
+pub(super) const MAX_SIZES: usize = 32;
 
 /// Values of the parts of a card, in millionths of a card.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -51,7 +43,7 @@ impl DeviceValues {
         let total: u128 = sizes.iter().map(|cell| by_cell[*cell]).sum::<u128>().max(1);
         let share = |cell: &usize| i128::try_from(by_cell[*cell].saturating_mul(UNIT as u128) / total).unwrap_or(UNIT);
         let demand: Vec<i128> = sizes.iter().map(share).collect();
-        let prices = Solver::new(&sizes, &demand).run();
+        let prices = cutting_stock::prices(&Sizes(&sizes), &demand);
         Self::from_prices(&sizes, &prices)
     }
 
@@ -88,8 +80,35 @@ impl DeviceValues {
     }
 }
 
-fn cells_up(size: MilliGpu) -> usize {
+pub(super) fn cells_up(size: MilliGpu) -> usize {
     (size.0.div_ceil(CELL) as usize).clamp(1, CELLS)
+}
+
+/// Fillings of a card by pieces that add up to at most a card.
+struct Sizes<'a>(&'a [usize]);
+
+impl Fillings for Sizes<'_> {
+    fn alone(&self, size: usize) -> i128 {
+        (CELLS / self.0[size]) as i128
+    }
+    fn worth_more(&self, prices: &[i128], limit: i128) -> Option<Vec<i128>> {
+        let (worth, last) = fill(self.0, prices);
+        if worth[CELLS] <= limit {
+            return None;
+        }
+        let mut pieces = vec![0; self.0.len()];
+        let mut cells = CELLS;
+        while cells > 0 {
+            match last[cells] {
+                Some(at) if worth[cells] > worth[cells - 1] => {
+                    pieces[at] += 1;
+                    cells -= self.0[at];
+                }
+                _ => cells -= 1,
+            }
+        }
+        Some(pieces)
+    }
 }
 
 /// The best filling of every number of cells by sizes with prices: its value, and the last piece in it.
@@ -106,101 +125,6 @@ fn fill(sizes: &[usize], prices: &[i128]) -> (Vec<i128>, Vec<Option<usize>>) {
         }
     }
     (worth, last)
-}
-
-/// Revised simplex over fillings of a card.
-struct Solver<'a> {
-    sizes: &'a [usize],
-    /// Inverse of the basis, row by row.
-    inverse: Vec<Vec<i128>>,
-    /// How much of each basic filling is used.
-    used: Vec<i128>,
-    /// Whether a basic column is a filling (cost 1) or a surplus (cost 0).
-    filling: Vec<bool>,
-}
-
-impl<'a> Solver<'a> {
-    /// Starts from cards filled with one size each.
-    fn new(sizes: &'a [usize], demand: &[i128]) -> Self {
-        let n = sizes.len();
-        let mut inverse = vec![vec![0; n]; n];
-        let mut used = Vec::with_capacity(n);
-        for (at, size) in sizes.iter().enumerate() {
-            let pieces = (CELLS / size) as i128;
-            inverse[at][at] = UNIT / pieces;
-            used.push(demand[at] / pieces);
-        }
-        Self { sizes, inverse, used, filling: vec![true; n] }
-    }
-
-    /// Prices of the sizes.
-    fn run(mut self) -> Vec<i128> {
-        for _ in 0..MAX_STEPS {
-            let prices = self.prices();
-            let Some((column, filling)) = self.entering(&prices) else { return prices };
-            if !self.pivot(&column, filling) {
-                return prices.into_iter().map(|p| p.max(0)).collect();
-            }
-        }
-        self.prices().into_iter().map(|p| p.max(0)).collect()
-    }
-
-    fn prices(&self) -> Vec<i128> {
-        let costly = || self.inverse.iter().zip(&self.filling).filter(|(_, filling)| **filling);
-        (0..self.sizes.len()).map(|at| costly().map(|(row, _)| row[at]).sum()).collect()
-    }
-
-    /// A column that pays: the surplus of a size with a negative price, else the filling worth more than a card.
-    fn entering(&self, prices: &[i128]) -> Option<(Vec<i128>, bool)> {
-        let mut column = vec![0; self.sizes.len()];
-        if let Some(at) = prices.iter().position(|p| *p < -NEGLIGIBLE) {
-            column[at] = -1;
-            return Some((column, false));
-        }
-        let (worth, last) = fill(self.sizes, prices);
-        if worth[CELLS] <= UNIT + NEGLIGIBLE {
-            return None;
-        }
-        let mut cells = CELLS;
-        while cells > 0 {
-            match last[cells] {
-                Some(at) if worth[cells] > worth[cells - 1] => {
-                    column[at] += 1;
-                    cells -= self.sizes[at];
-                }
-                _ => cells -= 1,
-            }
-        }
-        Some((column, true))
-    }
-
-    /// Brings the column in for the basic one that runs out first, the lowest among equals.
-    fn pivot(&mut self, column: &[i128], filling: bool) -> bool {
-        let n = self.sizes.len();
-        let direction: Vec<i128> =
-            self.inverse.iter().map(|row| row.iter().zip(column).map(|(a, b)| a * b).sum::<i128>()).collect();
-        let mut leaving: Option<(i128, usize)> = None;
-        for (at, (step, used)) in direction.iter().zip(&self.used).enumerate() {
-            if *step > NEGLIGIBLE {
-                let ratio = (*used).max(0) * UNIT / step;
-                if leaving.is_none_or(|(least, _)| ratio < least) {
-                    leaving = Some((ratio, at));
-                }
-            }
-        }
-        let Some((amount, out)) = leaving else { return false };
-        let row: Vec<i128> = self.inverse[out].iter().map(|v| v * UNIT / direction[out]).collect();
-        for at in (0..n).filter(|at| *at != out && direction[*at] != 0) {
-            for (value, pivot) in self.inverse[at].iter_mut().zip(&row) {
-                *value -= direction[at] * pivot / UNIT;
-            }
-            self.used[at] -= direction[at] * amount / UNIT;
-        }
-        self.inverse[out] = row;
-        self.used[out] = amount;
-        self.filling[out] = filling;
-        true
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{GpuShape, Mib, MilliGpu, mul_div, share_size};
-use crate::prices::{DeviceValues, ONE};
+use crate::ledger::{Card, CardRoom};
+use crate::model::{GpuShape, Mib, MilliGpu, Percent, mul_div, share_size};
+use crate::prices::plane_values::free_of;
+use crate::prices::{DeviceValues, ONE, PlaneValues};
 use crate::state::{GroupId, Shape, State};
 
 /// Idle GPU that is assumed to have been asked without CPU, before anything is known: 20 cards. It keeps
@@ -24,6 +26,8 @@ const GOOD_ENOUGH: u128 = 1000;
 pub struct Learned {
     /// Values of parts of a card, by the card's memory.
     values: BTreeMap<Mib, DeviceValues>,
+    /// Values of free memory and compute apart, by the card's memory, where demand on such cards is heavy in either.
+    planes: BTreeMap<Mib, PlaneValues>,
     /// Milli-cores per milli-GPU, in millionths.
     cpu_per_gpu: i64,
     /// CPU need of GPU pods (milli-cores, rising) and the part of them that need no more, in millionths.
@@ -40,6 +44,7 @@ impl Learned {
     /// From all pods that arrived. `O(shapes * groups)` and one small linear program per memory size.
     pub(super) fn from(state: &State, old: &Self) -> Self {
         let values = device_values(state, &old.values);
+        let planes = planes(state, &values);
         let (mut cpu, mut gpu, mut pods) = (0_i128, PRIOR_GPU, 0_i128);
         let mut needs: BTreeMap<i64, i128> = BTreeMap::new();
         let mut blocks: BTreeMap<u32, i128> = BTreeMap::new();
@@ -64,15 +69,37 @@ impl Learned {
                 (need, ratio(below, pods))
             })
             .collect();
-        let claims = claims(state, &values);
+        let claims = claims(state, |shape, total| price(&values, &planes, shape, total));
         let turnover = ratio(i128::from(state.mix().departed()), i128::from(state.mix().arrived())).min(ONE);
         let blocks = blocks.into_iter().map(|(cards, amount)| (cards, ratio(amount, gpu))).collect();
-        Self { values, cpu_per_gpu: ratio(cpu, gpu), cpu_needs, blocks, turnover, claims }
+        Self { values, planes, cpu_per_gpu: ratio(cpu, gpu), cpu_needs, blocks, turnover, claims }
     }
 
     /// Values of parts of a card of this memory.
     pub fn values(&self, total: Mib) -> Option<&DeviceValues> {
         self.values.get(&total)
+    }
+    /// Values of free memory and compute apart, for cards of this memory; `None` where one dimension rules.
+    pub fn plane(&self, total: Mib) -> Option<&PlaneValues> {
+        self.planes.get(&total)
+    }
+    /// Whether memory and compute count apart on some cards.
+    pub fn counts_apart(&self) -> bool {
+        !self.planes.is_empty()
+    }
+    /// The worth of what is idle of a card, in millionths of a card.
+    pub(super) fn worth(&self, card: &Card, room: &CardRoom) -> i64 {
+        match self.plane(room.total).filter(|_| card.room().shareable) {
+            Some(plane) => {
+                let (memory, compute) = free_of(card.room(), room.total);
+                plane.worth(memory, compute)
+            }
+            None => self.values(room.total).map_or(0, |v| v.worth(room.idle)),
+        }
+    }
+    /// The price of a shape's part of a card of this memory; `None` where there is no such card.
+    pub fn price(&self, shape: &Shape, total: Mib) -> Option<i64> {
+        price(&self.values, &self.planes, shape, total)
     }
     /// Milli-cores per milli-GPU, in millionths.
     pub fn cpu_per_gpu(&self) -> i64 {
@@ -120,7 +147,10 @@ impl Learned {
         };
         let all =
             |a: &Self, b: &Self| a.cpu_needs.iter().any(|(need, part)| (part - b.served_by(*need)).abs() > material);
+        let planes = |v: &PlaneValues, w: &PlaneValues| v.all().zip(w.all()).any(|(a, b)| far(a, b));
         !self.values.keys().eq(old.values.keys())
+            || !self.planes.keys().eq(old.planes.keys())
+            || self.planes.values().zip(old.planes.values()).any(|(v, w)| planes(v, w))
             || self.values.values().zip(old.values.values()).any(|(v, w)| parts(v, w))
             || far(self.cpu_per_gpu, old.cpu_per_gpu)
             || all(self, old)
@@ -146,8 +176,16 @@ fn gpu_of(shape: &Shape) -> Option<(u32, bool)> {
     }
 }
 
+/// The memory and compute that a shape takes of each of its cards, on cards of this memory.
+fn sides_on(shape: &Shape, total: Mib) -> (MilliGpu, Percent) {
+    match shape.gpu {
+        GpuShape::Share { memory, compute, .. } => (share_size(memory.on(total), Percent(0), total), compute),
+        _ => (MilliGpu::CARD, Percent::ALL),
+    }
+}
+
 /// The size that a shape takes of each of its cards, on cards of this memory.
-pub(crate) fn size_on(shape: &Shape, total: Mib) -> MilliGpu {
+fn size_on(shape: &Shape, total: Mib) -> MilliGpu {
     match shape.gpu {
         GpuShape::Share { memory, compute, .. } => share_size(memory.on(total), compute, total),
         _ => MilliGpu::CARD,
@@ -184,8 +222,44 @@ fn device_values(state: &State, old: &BTreeMap<Mib, DeviceValues>) -> BTreeMap<M
     values
 }
 
+/// Values in two dimensions, for each memory size of the cluster's cards on which both count.
+fn planes(state: &State, values: &BTreeMap<Mib, DeviceValues>) -> BTreeMap<Mib, PlaneValues> {
+    type Demand = BTreeMap<(MilliGpu, Percent), u128>;
+    let mut solved: Vec<(Demand, Option<PlaneValues>)> = Vec::new();
+    let mut planes = BTreeMap::new();
+    for total in values.keys().filter(|total| **total > Mib(0)) {
+        let mut demand = Demand::new();
+        for typical in state.mix().counts() {
+            let Some((cards, _)) = gpu_of(&typical.shape) else { continue };
+            *demand.entry(sides_on(&typical.shape, *total)).or_default() +=
+                u128::from(typical.count) * u128::from(cards);
+        }
+        let known = solved.iter().find(|(d, _)| *d == demand).map(|(_, plane)| plane.clone());
+        let plane = known.unwrap_or_else(|| PlaneValues::solve(demand.iter().map(|(size, amount)| (*size, *amount))));
+        if let Some(plane) = &plane {
+            planes.insert(*total, plane.clone());
+        }
+        solved.push((demand, plane));
+    }
+    planes
+}
+
+/// The price of a shape's part of a card of this memory.
+fn price(
+    values: &BTreeMap<Mib, DeviceValues>,
+    planes: &BTreeMap<Mib, PlaneValues>,
+    shape: &Shape,
+    total: Mib,
+) -> Option<i64> {
+    if let Some(plane) = planes.get(&total) {
+        let (memory, compute) = sides_on(shape, total);
+        return Some(plane.price(memory, compute));
+    }
+    values.get(&total).map(|v| v.price(size_on(shape, total)))
+}
+
 /// Who can use which groups: demand by the set of groups whose empty node would take it.
-fn claims(state: &State, values: &BTreeMap<Mib, DeviceValues>) -> Vec<(Vec<GroupId>, i64)> {
+fn claims(state: &State, price_on: impl Fn(&Shape, Mib) -> Option<i64>) -> Vec<(Vec<GroupId>, i64)> {
     let mut weights: BTreeMap<Vec<GroupId>, i128> = BTreeMap::new();
     let groups = state.groups();
     for typical in state.mix().counts() {
@@ -198,7 +272,7 @@ fn claims(state: &State, values: &BTreeMap<Mib, DeviceValues>) -> Vec<(Vec<Group
             if group.cpu >= typical.shape.cpu && matching().count() >= cards as usize {
                 usable.push(id);
                 let total = matching().map(|(_, total)| *total).next().unwrap_or_default();
-                price = price.or_else(|| values.get(&total).map(|v| v.price(size_on(&typical.shape, total))));
+                price = price.or_else(|| price_on(&typical.shape, total));
             }
         }
         if let Some(price) = price {

@@ -48,12 +48,11 @@ impl Market {
     pub fn update(&mut self, state: &State, learned: &Learned, id: NodeId) {
         let part = state.node(id).map_or_else(Part::default, |node| {
             let room = node.headroom();
-            let worth = |c: &crate::ledger::CardRoom| learned.values(c.total).map_or(0, |v| v.worth(c.idle));
             let rate = learned.sure_cpu_per_gpu().cast_unsigned();
             let needed = mul_div(rate, u64::from(room.idle().0), super::ONE.cast_unsigned());
             Part {
                 group: node.group(),
-                free: room.cards.iter().map(worth).sum(),
+                free: node.ledger().cards().iter().zip(&room.cards).map(|(card, room)| learned.worth(card, room)).sum(),
                 spare_cpu: room.cpu.clamp(0, MOST_CPU).cast_unsigned().saturating_sub(needed).cast_signed(),
                 cpu: node.facts().map_or(0, |f| f.allocatable().cpu).clamp(0, MOST_CPU),
             }

@@ -6,14 +6,17 @@
 //! same prices. Integers throughout, in millionths.
 
 mod claims;
+mod cutting_stock;
 mod device_values;
 mod learned;
 mod market;
+mod plane_values;
 
 pub use claims::Claims;
 pub use device_values::DeviceValues;
 pub use learned::Learned;
-pub(crate) use learned::size_on;
+pub use plane_values::PlaneValues;
+pub(crate) use plane_values::free_of;
 
 use crate::model::NodeId;
 use crate::state::{GroupId, Schedule, State};

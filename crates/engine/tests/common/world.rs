@@ -372,6 +372,8 @@ fn shape(name: &str, kind: u8, size: u64) -> Pod {
         15 => Pod { uuids: vec!["GPU-n0-0".into()], ..demand(share(small)) },
         16 => Pod { required_node: Some("n1".into()), ..demand(share(small)) },
         17 => super::cpu_pod(name, 3000),
+        // Heavy in compute, as others are in memory.
+        18 => demand(with_compute(CARD / 8, 40 + u32::try_from(size % 40).expect("small"))),
         _ => super::pod(name),
     };
     if kind.is_multiple_of(2) {

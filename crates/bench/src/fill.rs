@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use gpu_scheduler_engine::model::{CardSpec, Mib, Node, PodUid, Quantity, Timestamp};
 use gpu_scheduler_engine::{Action, Config, Engine, Event, Outcome as Ended, Policy, Step};
 use gpu_scheduler_sim::openb::TracePod;
+use gpu_scheduler_sim::random::SplitMix;
 
 use crate::allocator::allocated;
 
@@ -40,7 +41,7 @@ pub struct Outcome {
 struct Bed {
     engine: Engine,
     now: u64,
-    random: u64,
+    random: SplitMix,
     worst_poll: Duration,
 }
 
@@ -53,7 +54,7 @@ impl Fill<'_> {
         for n in 0..self.nodes {
             engine.handle(Timestamp(0), Event::NodeApplied(Box::new(node(n))));
         }
-        Bed { engine, now: 0, random: 42, worst_poll: Duration::ZERO }
+        Bed { engine, now: 0, random: SplitMix(42), worst_poll: Duration::ZERO }
     }
 
     /// Pods arrive one by one until enough is allocated.
@@ -65,7 +66,7 @@ impl Fill<'_> {
         let (mut given, mut times) = (0_u64, Vec::new());
         let before = allocated();
         while given * 100 < capacity * self.percent && times.len() < self.nodes * 40 {
-            let pod = &self.pods[bed.draw(self.pods.len())];
+            let pod = &self.pods[bed.random.below(self.pods.len())];
             let (took, placed) = bed.submit(pod);
             times.push(took);
             if placed {
@@ -101,13 +102,13 @@ impl Fill<'_> {
         let capacity = self.nodes as u64 * u64::from(CARDS) * 1000;
         let mut given = 0;
         while given * 100 < capacity * self.percent {
-            let pod = &self.pods[bed.draw(self.pods.len())];
+            let pod = &self.pods[bed.random.below(self.pods.len())];
             given += if bed.submit(pod).1 { pod.gpu_milli() } else { 0 };
         }
         bed.engine.set_reuse_evaluations(reuse);
         let total: Duration = (0..n)
             .map(|_| {
-                let pod = &self.pods[bed.draw(self.pods.len())];
+                let pod = &self.pods[bed.random.below(self.pods.len())];
                 bed.submit(pod).0
             })
             .sum();
@@ -116,14 +117,6 @@ impl Fill<'_> {
 }
 
 impl Bed {
-    /// SplitMix64.
-    fn draw(&mut self, below: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * below as u128) >> 64) as usize
-    }
-
     /// From the pod's arrival to the end of its bind; a pod that has to wait is taken away again.
     fn submit(&mut self, pod: &TracePod) -> (Duration, bool) {
         self.now += 1;

@@ -165,7 +165,8 @@ fn kind_of(name: &str) -> Option<GrantKind> {
     KINDS.iter().find(|(n, _)| *n == name).map(|(_, kind)| *kind)
 }
 
-fn kind_name(kind: GrantKind) -> &'static str {
+/// How the record names a kind.
+pub(crate) fn kind_name(kind: GrantKind) -> &'static str {
     match kind {
         GrantKind::Whole => "whole",
         GrantKind::Share => "share",

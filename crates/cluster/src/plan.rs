@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_scheduler_engine::ledger::Card;
-use gpu_scheduler_engine::model::{Allocation, ContainerAllocation, DeviceGrant, GrantKind, PodUid, Timestamp};
+use gpu_scheduler_engine::model::{Allocation, ContainerAllocation, DeviceGrant, PodUid, Timestamp};
 use gpu_scheduler_engine::state::State;
 use gpu_scheduler_engine::{Action, Config, Engine, Event, Notice, Outcome, PodPhase, Step};
 use serde::Serialize;
 
+use crate::allocation;
 use crate::dump::Dump;
 use crate::pod::PodFact;
 
@@ -245,15 +246,9 @@ fn gates(state: &State, uid: &PodUid) -> String {
 }
 
 fn gpus(allocation: &Allocation) -> Vec<PlannedGpu> {
-    let kind = |kind: GrantKind| match kind {
-        GrantKind::Whole => "whole",
-        GrantKind::Share => "share",
-        GrantKind::Mig => "mig",
-        GrantKind::Seat => "seat",
-    };
     let device = |container: &ContainerAllocation, d: &DeviceGrant| PlannedGpu {
         container: container.name.clone(),
-        kind: container.kind.map(kind),
+        kind: container.kind.map(allocation::kind_name),
         uuid: d.uuid.clone(),
         index: d.index,
         memory_mib: d.memory.0,

@@ -12,7 +12,7 @@ pub mod openb;
 mod parallel;
 mod permille;
 pub mod philly;
-mod random;
+pub mod random;
 pub mod replay;
 pub mod report;
 mod seeds;

@@ -18,9 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::control_plane::wait::PATIENCE;
-
-/// The annotation with a pod's cards.
-const RECORD: &str = "gpu-scheduler/allocation";
+use crate::deploy::RECORD;
 
 /// What the checker allows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -98,7 +98,7 @@ impl Binds {
     }
 
     /// The answer to a bind request.
-    pub fn answered(&mut self, _now: Timestamp, ticket: Ticket, answer: BindAnswer) -> Verdict {
+    pub fn answered(&mut self, ticket: Ticket, answer: BindAnswer) -> Verdict {
         let Some(flight) = self.flights.get_mut(&ticket) else { return Verdict::Open };
         match answer {
             BindAnswer::Done => self.end(ticket, Verdict::Bound),

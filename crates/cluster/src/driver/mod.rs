@@ -111,7 +111,7 @@ impl Driver {
             Input::Pods(change) => self.take_pod(now, change),
             Input::Reports(change) => self.take_report(now, change),
             Input::BindAnswered { ticket, answer } => {
-                let verdict = self.binds.answered(now, ticket, answer);
+                let verdict = self.binds.answered(ticket, answer);
                 self.settle(now, verdict);
             }
             Input::ReadBack { ticket, answer } => {
@@ -229,10 +229,7 @@ impl Driver {
             Change::Restarted => self.nodes.restart(),
             Change::Listed(seen) | Change::Applied(seen) => {
                 self.nodes.saw(key(&seen));
-                if let Some(node) = self.problems.readable("Node", seen, &mut self.effects, |node, findings| {
-                    let reference = (None, node.metadata.name.clone());
-                    (read_node(node, findings), reference)
-                }) {
+                if let Some(node) = self.problems.readable("Node", seen, &mut self.effects, read_node) {
                     self.engine.handle(now, Event::NodeApplied(Box::new(node)));
                 }
             }
@@ -258,10 +255,7 @@ impl Driver {
             Change::Restarted => self.pods.restart(),
             Change::Listed(seen) | Change::Applied(seen) => {
                 self.pods.saw(key(&seen));
-                if let Some(fact) = self.problems.readable("Pod", seen, &mut self.effects, |pod, findings| {
-                    let reference = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-                    (read_pod(pod, findings), reference)
-                }) {
+                if let Some(fact) = self.problems.readable("Pod", seen, &mut self.effects, read_pod) {
                     self.engine.handle(now, fact.into());
                 }
             }
@@ -287,10 +281,7 @@ impl Driver {
             Change::Restarted => self.reports.restart(),
             Change::Listed(seen) | Change::Applied(seen) => {
                 self.reports.saw(key(&seen));
-                let report = self.problems.readable("GPUNodeState", seen, &mut self.effects, |report, findings| {
-                    let reference = (None, report.metadata.name.clone());
-                    (read_device_report(report, findings), reference)
-                });
+                let report = self.problems.readable("GPUNodeState", seen, &mut self.effects, read_device_report);
                 if let Some(mut report) = report.flatten() {
                     if report.updated_at == Timestamp::default() {
                         report.updated_at = now;

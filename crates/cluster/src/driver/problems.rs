@@ -25,18 +25,16 @@ impl Problems {
         kind: &'static str,
         seen: Seen<T>,
         effects: &mut VecDeque<Effect>,
-        read: impl FnOnce(T, &mut Vec<Finding>) -> (F, (Option<String>, String)),
+        read: impl FnOnce(T, &mut Vec<Finding>) -> F,
     ) -> Option<F> {
         let mut findings = Vec::new();
-        let (fact, (namespace, name)) = match seen {
-            Seen::Object(object) => {
-                let (fact, reference) = read(*object, &mut findings);
-                (Some(fact), reference)
-            }
-            Seen::Broken { metadata, error } => {
+        let (namespace, name) = (seen.metadata().namespace.clone(), seen.metadata().name.clone());
+        let fact = match seen {
+            Seen::Object(object) => Some(read(*object, &mut findings)),
+            Seen::Broken { error, .. } => {
                 let what = format!("it cannot be read and was skipped: {error}");
                 findings.push(Finding::new("", what, "correct the object; until then what was known of it counts"));
-                (None, (metadata.namespace, metadata.name))
+                None
             }
         };
         self.tell(kind, namespace, name, findings, effects);
@@ -51,6 +49,9 @@ impl Problems {
         findings: Vec<Finding>,
         effects: &mut VecDeque<Effect>,
     ) {
+        if findings.is_empty() && self.told.is_empty() {
+            return; // as nearly always
+        }
         let key = (kind, namespace.clone().unwrap_or_default(), name.clone());
         if findings.is_empty() {
             // In order again: the same fault is news if it comes back.

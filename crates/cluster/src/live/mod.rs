@@ -129,19 +129,12 @@ impl Scheduler {
             }
         }
     }
-}
 
-impl Scheduler {
     /// A journal for one term, if one is asked for. One that cannot be written costs itself, not the cluster.
     fn journal(&self) -> Option<Journal> {
         let settings = self.config.journal.as_ref()?;
-        let options = JournalOptions {
-            max_file_bytes: settings.max_file_size.bytes(),
-            max_files: settings.max_files.get() as usize,
-            ..JournalOptions::new(&settings.directory)
-        };
         let configuration = serde_json::from_str(&self.config.to_json()).unwrap_or_default();
-        match Journal::open(&options, configuration) {
+        match Journal::open(&JournalOptions::from(settings), configuration) {
             Ok(journal) => Some(journal),
             Err(error) => {
                 error!(%error, directory = %settings.directory.display(), "there is no journal of this term");

@@ -230,19 +230,17 @@ impl Desk {
         self.tasks.spawn(async move {
             teller.hush(&order.uid).await;
             let answer = writer.bind(&order).await;
-            match &answer {
-                BindAnswer::Done => metrics.api_write(WriteKind::Binding, WriteResult::Ok),
-                BindAnswer::Refused(_) => metrics.api_write(WriteKind::Binding, WriteResult::Refused),
-                BindAnswer::Unknown(_) => metrics.api_write(WriteKind::Binding, WriteResult::Failed),
-                BindAnswer::Conflict(_) => metrics.api_write(WriteKind::Binding, WriteResult::Conflict),
-                BindAnswer::Deposed => {}
+            let (result, written) = match &answer {
+                BindAnswer::Done => (BindResult::Bound, Some(WriteResult::Ok)),
+                BindAnswer::Refused(_) => (BindResult::Refused, Some(WriteResult::Refused)),
+                BindAnswer::Conflict(_) => (BindResult::Refused, Some(WriteResult::Conflict)),
+                BindAnswer::Unknown(_) => (BindResult::Failed, Some(WriteResult::Failed)),
+                BindAnswer::Deposed => (BindResult::Fenced, None),
+            };
+            metrics.bind_finished(result);
+            if let Some(written) = written {
+                metrics.api_write(WriteKind::Binding, written);
             }
-            metrics.bind_finished(match &answer {
-                BindAnswer::Done => BindResult::Bound,
-                BindAnswer::Refused(_) | BindAnswer::Conflict(_) => BindResult::Refused,
-                BindAnswer::Deposed => BindResult::Fenced,
-                BindAnswer::Unknown(_) => BindResult::Failed,
-            });
             match &answer {
                 BindAnswer::Done | BindAnswer::Deposed => {}
                 BindAnswer::Refused(why) | BindAnswer::Conflict(why) => {

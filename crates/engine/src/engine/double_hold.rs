@@ -16,15 +16,14 @@ impl Engine {
     /// would be the later: whether it goes is settled when it arrives. `O(cards * holders)`.
     pub(super) fn settle_late_bind(&mut self, pod: PodId, node: &str) {
         let Some(state) = self.state.node_named(node) else { return };
-        let double = state
-            .ledger()
-            .cards()
-            .iter()
-            .find(|card| is_double(card) && card.holdings().iter().any(|h| h.pod == pod) && self.recorded(card));
-        let Some(card) = double else { return };
+        let double = state.ledger().cards().iter().find_map(|card| {
+            let trouble = double(card).filter(|_| holds(card, pod) && self.recorded(card))?;
+            Some((card, trouble))
+        });
+        let Some((card, trouble)) = double else { return };
         if card.holdings().iter().all(|h| h.pod == pod || self.placed(h.pod).is_some_and(|p| p.stage == Stage::Bound)) {
             let uuid = card.uuid().clone();
-            self.evict_double(pod, &uuid);
+            self.evict_double(pod, &uuid, &trouble);
         } else {
             self.late.insert(pod);
         }
@@ -37,12 +36,13 @@ impl Engine {
             return;
         }
         let Some(node) = self.placed(pod).and_then(|p| self.state.node(p.node)) else { return };
-        let double = node.ledger().cards().iter().find(|card| {
-            let holds = |pod: PodId| card.holdings().iter().any(|h| h.pod == pod);
-            is_double(card) && holds(pod) && self.late.iter().any(|late| holds(*late)) && self.recorded(card)
+        let late = |card: &Card| self.late.iter().any(|late| holds(card, *late));
+        let double = node.ledger().cards().iter().find_map(|card| {
+            let trouble = double(card).filter(|_| holds(card, pod) && late(card) && self.recorded(card))?;
+            Some((card.uuid().clone(), trouble))
         });
-        if let Some(uuid) = double.map(|card| card.uuid().clone()) {
-            self.evict_double(pod, &uuid);
+        if let Some((uuid, trouble)) = double {
+            self.evict_double(pod, &uuid, &trouble);
         }
     }
 
@@ -56,11 +56,9 @@ impl Engine {
         card.holdings().iter().all(|h| self.placed(h.pod).is_some_and(|p| !p.guessed))
     }
 
-    fn evict_double(&mut self, pod: PodId, uuid: &str) {
+    fn evict_double(&mut self, pod: PodId, uuid: &str, trouble: &Overcommit) {
         let Some(entry) = self.state.pod(pod) else { return };
         let Some(node) = entry.placed.as_ref().and_then(|p| self.state.node(p.node)) else { return };
-        let trouble = node.ledger().cards().iter().find(|c| **c.uuid() == *uuid).and_then(Card::overcommit);
-        let trouble = trouble.map(|t| t.to_string()).unwrap_or_default();
         let message = format!(
             "bound to node {} while another replica of the scheduler gave GPU {uuid} away: {trouble}",
             node.name()
@@ -75,17 +73,19 @@ impl Engine {
     }
 }
 
-/// Whether a card is in trouble because two pods hold it, and not because it is gone or was divided anew.
-fn is_double(card: &Card) -> bool {
-    card.holdings().len() > 1
-        && match card.overcommit() {
-            None | Some(Overcommit::Gone | Overcommit::WrongMode(_)) => false,
-            Some(
-                Overcommit::Mixed { .. }
-                | Overcommit::Memory { .. }
-                | Overcommit::Compute { .. }
-                | Overcommit::Seats { .. }
-                | Overcommit::SliceTwice { .. },
-            ) => true,
-        }
+/// What is wrong with a card because two pods hold it, and not because it is gone or was divided anew.
+fn double(card: &Card) -> Option<Overcommit> {
+    let trouble = card.overcommit().filter(|_| card.holdings().len() > 1)?;
+    match trouble {
+        Overcommit::Gone | Overcommit::WrongMode(_) => None,
+        Overcommit::Mixed { .. }
+        | Overcommit::Memory { .. }
+        | Overcommit::Compute { .. }
+        | Overcommit::Seats { .. }
+        | Overcommit::SliceTwice { .. } => Some(trouble),
+    }
+}
+
+fn holds(card: &Card, pod: PodId) -> bool {
+    card.holdings().iter().any(|h| h.pod == pod)
 }

@@ -141,7 +141,7 @@ impl Bed {
                 Step::Act(Action::SetCondition { .. }) => {
                     self.engine.handle(now, Event::PodDeleted { uid: uid.clone() })
                 }
-                Step::Act(Action::Evict { .. } | Action::Report(_)) | Step::Busy => {}
+                Step::Act(Action::Evict { .. } | Action::Nominate { .. } | Action::Report(_)) | Step::Busy => {}
                 Step::Rest => return (started.elapsed(), placed),
             }
         }

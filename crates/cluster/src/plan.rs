@@ -196,13 +196,14 @@ fn carry_out(engine: &mut Engine, now: Timestamp) -> Carried {
             Step::Act(Action::SetCondition { uid, condition, .. }) => {
                 carried.messages.insert(uid, condition.message.to_string());
             }
-            // Nobody else binds while a dump is planned, so nothing is bound late.
-            Step::Act(Action::Evict { uid, pod, reason, .. }) => {
+            Step::Act(Action::Nominate { .. }) => {}
+            // Somebody of higher priority needs the room: nobody else binds while a dump is planned.
+            Step::Act(Action::Evict { uid, pod, reason, preemptor, .. }) => {
                 carried.evictions.push(Eviction {
                     namespace: pod.namespace.to_string(),
                     name: pod.name.to_string(),
                     reason: reason.to_string(),
-                    by: String::new(),
+                    by: preemptor.map(|(_, name)| name.to_string()).unwrap_or_default(),
                 });
                 engine.handle(now, Event::PodDeleted { uid });
             }

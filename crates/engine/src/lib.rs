@@ -20,14 +20,15 @@ pub mod framework;
 pub mod ledger;
 pub mod model;
 pub mod plugins;
+pub mod preemption;
 pub mod prices;
 mod queue;
 pub mod state;
 
 pub use contract::{Action, Condition, ConditionReason, Event, EvictReason, Notice, Outcome, PreBindStep, Step};
 pub use engine::{
-    Attempted, Config, Engine, Explanation, NodeExplanation, NodeVerdict, Pending, PodPhase, ProfileConfig,
-    RestoreError, Snapshot,
+    Attempted, Config, Engine, Explanation, NodeExplanation, NodeVerdict, Pending, PodPhase, Preemptions,
+    ProfileConfig, RestoreError, Snapshot,
 };
 pub use framework::Policy;
 pub use queue::{Cause, Part, Place};

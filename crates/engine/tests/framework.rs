@@ -12,6 +12,7 @@ use gpu_scheduler_engine::framework::{
 };
 use gpu_scheduler_engine::model::{Allocation, Cost, Effect, NodeId, PodId, Timestamp};
 use gpu_scheduler_engine::plugins::NodeResourcesFit;
+use gpu_scheduler_engine::preemption::Attempt;
 use gpu_scheduler_engine::state::{Class, NodeFacts, NodeState, PodEntry, State, Transaction};
 use gpu_scheduler_engine::{Action, ConditionReason, Outcome, Place, PodPhase, PreBindStep};
 
@@ -514,7 +515,7 @@ impl PostFilter for Evictor {
     fn name(&self) -> PluginName {
         "Evictor"
     }
-    fn post_filter(&self, what_if: &mut Transaction<'_>, _: &Profile, _: PodId) -> Rescue {
+    fn post_filter(&self, what_if: &mut Transaction<'_>, _: &Profile, _: Attempt<'_>) -> Rescue {
         self.0.note(1);
         let placed: Vec<PodId> = what_if.pods().filter(|p| p.placed.is_some()).map(|p| p.id).collect();
         for pod in &placed {

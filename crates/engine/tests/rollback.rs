@@ -9,6 +9,7 @@ use common::{check, cpu_pod, gpu_node};
 use gpu_scheduler_engine::framework::{PluginName, PostFilter, Profile, Rescue};
 use gpu_scheduler_engine::ledger::{CardChoice, place};
 use gpu_scheduler_engine::model::{NodeId, PodId};
+use gpu_scheduler_engine::preemption::Attempt;
 use gpu_scheduler_engine::state::{Resolution, State, Transaction};
 use gpu_scheduler_engine::{Config, Event, Policy};
 use proptest::prelude::*;
@@ -83,7 +84,7 @@ impl PostFilter for Shaker {
     fn name(&self) -> PluginName {
         "Shaker"
     }
-    fn post_filter(&self, what_if: &mut Transaction<'_>, _profile: &Profile, _pod: PodId) -> Rescue {
+    fn post_filter(&self, what_if: &mut Transaction<'_>, _profile: &Profile, _attempt: Attempt<'_>) -> Rescue {
         let mut dice = Dice(self.seed ^ what_if.content_hash() | 1);
         shake(what_if, &mut dice, self.depth);
         Rescue::Helpless("shaken".into())

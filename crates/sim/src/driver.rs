@@ -67,7 +67,11 @@ impl Driver {
                 Step::Act(Action::PreBind { ticket, .. }) => {
                     self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Done });
                 }
-                Step::Act(Action::SetCondition { .. } | Action::Evict { .. } | Action::Report(_)) | Step::Busy => {}
+                // All pods of a trace have one priority: nobody makes room for another.
+                Step::Act(
+                    Action::SetCondition { .. } | Action::Evict { .. } | Action::Nominate { .. } | Action::Report(_),
+                )
+                | Step::Busy => {}
                 Step::Rest => return,
             }
         }

@@ -333,9 +333,15 @@ impl World {
                     ConditionReason::Unschedulable => "pending",
                     ConditionReason::SchedulerError => "error",
                 };
+                // That nobody could make room goes without saying, and would stand behind every reason.
+                let message = message.split(" preemption: 0/").next().unwrap_or_default();
                 self.output.push(format!("{what} {pod}: {message}"));
             }
-            Action::Evict { uid, pod, node, reason, message } => {
+            Action::Nominate { pod, node, .. } => {
+                let node = node.map_or_else(|| "nowhere".to_owned(), |node| node.to_string());
+                self.output.push(format!("nominate {pod} -> {node}"));
+            }
+            Action::Evict { uid, pod, node, reason, message, .. } => {
                 self.output.push(format!("evict {pod} from {node} ({reason}): {message}"));
                 self.pods.retain(|_, object| object.pod.uid != uid);
                 self.tell(Event::PodDeleted { uid });

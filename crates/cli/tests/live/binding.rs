@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpu_scheduler_testbed::control_plane::wait::PATIENCE;
 use gpu_scheduler_testbed::objects::PodObject;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, ResourceQuota};
 use k8s_openapi::api::events::v1::Event;
@@ -116,6 +117,11 @@ async fn a_resource_quota_counts_cards_and_memory_of_shares() {
     })
     .await
     .expect("it is in force");
+    // Its status is the controller's word; admission reads a cache of its own, and shows what it knows only by refusing.
+    let (trial, too_many) =
+        (PostParams { dry_run: true, ..PostParams::default() }, PodObject::new("x").gpus(3).build());
+    let refused = async { while bed.pods().create(&trial, &too_many).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, refused).await.expect("admission knows the quota");
     bed.cluster
         .add_pods([PodObject::new("two").gpus(2).build(), PodObject::new("s").share("16Gi", 10).build()])
         .await

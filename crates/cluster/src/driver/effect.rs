@@ -39,6 +39,17 @@ pub enum Effect {
         reason: EvictReason,
         /// Why, with the particulars.
         message: String,
+        /// The pod that it makes room for.
+        preemptor: Option<(PodUid, PodName)>,
+    },
+    /// Write on a waiting pod where room is made for it.
+    Nominate {
+        /// The pod; a precondition of the write.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// The node; `None` takes it back.
+        node: Option<Arc<str>>,
     },
     /// Tell operators.
     Report(Notice),

@@ -182,7 +182,10 @@ impl Driver {
                 let profile = self.engine().attempted(&uid)?.profile.to_owned();
                 Effect::Say { uid, pod, condition, profile }
             }
-            Action::Evict { uid, pod, node, reason, message } => Effect::Evict { uid, pod, node, reason, message },
+            Action::Evict { uid, pod, node, reason, message, preemptor } => {
+                Effect::Evict { uid, pod, node, reason, message, preemptor }
+            }
+            Action::Nominate { uid, pod, node } => Effect::Nominate { uid, pod, node },
             Action::Report(notice) => Effect::Report(notice),
         })
     }

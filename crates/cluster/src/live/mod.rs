@@ -7,6 +7,7 @@
 mod client;
 mod clock;
 mod election;
+mod eviction;
 mod fence;
 mod lease;
 mod teller;

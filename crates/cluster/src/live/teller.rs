@@ -55,15 +55,36 @@ pub(super) struct EventDraft {
     pub reason: String,
     pub action: &'static str,
     pub note: String,
+    /// Another pod that it is about.
+    pub related: Option<(PodUid, PodName)>,
     /// The scheduler name that the pod calls us by.
     pub profile: String,
 }
 
+/// What is to be written on a waiting pod, in one write.
 #[derive(Debug)]
 struct Say {
     pod: PodName,
-    condition: Condition,
-    profile: String,
+    /// Why it waits, with the scheduler name that it calls us by.
+    condition: Option<(Condition, String)>,
+    /// `status.nominatedNodeName`; an inner `None` takes it back.
+    nomination: Option<Option<Arc<str>>>,
+}
+
+impl Say {
+    /// What is newer counts; what it says nothing of stays to be said.
+    fn overlay(&mut self, newer: Self) {
+        if let Some((mut condition, profile)) = newer.condition {
+            // What it had to say was never said: whether the pod says anything yet is as it was.
+            if let Some((before, _)) = &self.condition {
+                condition.again = before.again;
+            }
+            self.condition = Some((condition, profile));
+        }
+        if newer.nomination.is_some() {
+            self.nomination = newer.nomination;
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -99,14 +120,23 @@ impl Teller {
 
     /// A pod waits, and why.
     pub fn say(&self, uid: PodUid, pod: PodName, condition: Condition, profile: String) {
+        self.put(uid, Say { pod, condition: Some((condition, profile)), nomination: None });
+    }
+
+    /// Room is made for a waiting pod on this node, or on none any more.
+    pub fn nominate(&self, uid: PodUid, pod: PodName, node: Option<Arc<str>>) {
+        self.put(uid, Say { pod, condition: None, nomination: Some(node) });
+    }
+
+    fn put(&self, uid: PodUid, say: Say) {
         let mut desk = self.desk();
-        let mut say = Say { pod, condition, profile };
-        match desk.conditions.get(&uid) {
-            // What it had to say was never said: whether the pod says anything yet is as it was.
-            Some(before) => say.condition.again = before.condition.again,
-            None => desk.order.push_back(uid.clone()),
+        match desk.conditions.get_mut(&uid) {
+            Some(before) => before.overlay(say),
+            None => {
+                desk.order.push_back(uid.clone());
+                desk.conditions.insert(uid, say);
+            }
         }
-        desk.conditions.insert(uid, say);
         drop(desk);
         self.work.notify_one();
     }
@@ -179,9 +209,13 @@ impl Teller {
     /// pod waits for this, and takes it back.
     fn written(&self, uid: PodUid, say: Say, told: Told) {
         let mut desk = self.desk();
-        if told == Told::Unsure && !desk.conditions.contains_key(&uid) {
-            desk.order.push_back(uid.clone());
-            desk.conditions.insert(uid.clone(), say);
+        if told == Told::Unsure {
+            let mut again = say;
+            match desk.conditions.remove(&uid) {
+                Some(newer) => again.overlay(newer),
+                None => desk.order.push_back(uid.clone()),
+            }
+            desk.conditions.insert(uid.clone(), again);
         }
         if let Some(written) = desk.writing.remove(&uid) {
             written.notify_waiters();
@@ -210,40 +244,34 @@ impl Teller {
     }
 
     async fn write_condition(&self, uid: &PodUid, say: &Say) -> Told {
-        let mut condition = json!({
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": say.condition.reason.to_string(),
-            "message": &*say.condition.message,
-        });
-        if say.condition.generation > 0 {
-            condition["observedGeneration"] = json!(say.condition.generation);
+        let mut status = json!({});
+        if let Some((condition, _)) = &say.condition {
+            status["conditions"] = json!([unscheduled(condition)]);
         }
-        if !say.condition.again {
-            condition["lastTransitionTime"] = json!(seconds_now());
+        if let Some(node) = &say.nomination {
+            status["nominatedNodeName"] = json!(node.as_deref());
         }
         // The UID is a precondition: a pod of the same name that came later says nothing yet.
-        let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
+        let patch = json!({"metadata": {"uid": &*uid.0}, "status": status});
         let status = format!("{}/status", path(&say.pod));
         let told = self.write(WriteKind::PodCondition, Method::PATCH, &status, MERGE, &patch).await;
-        if told != Told::Done {
-            return told;
-        }
+        let (Told::Done, Some((condition, profile))) = (told, &say.condition) else { return told };
         self.event(EventDraft {
             uid: uid.clone(),
             pod: say.pod.clone(),
             warning: true,
             reason: "FailedScheduling".to_owned(),
             action: "Scheduling",
-            note: say.condition.message.to_string(),
-            profile: say.profile.clone(),
+            note: condition.message.to_string(),
+            related: None,
+            profile: profile.clone(),
         });
         told
     }
 
     async fn write_event(&self, event: &EventDraft) {
         let now = Timestamp::now();
-        let body = json!({
+        let mut body = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {
@@ -255,16 +283,13 @@ impl Teller {
             "reason": event.reason,
             "action": event.action,
             "note": cut(&event.note),
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": &*event.pod.namespace,
-                "name": &*event.pod.name,
-                "uid": &*event.uid.0,
-            },
+            "regarding": reference(&event.uid, &event.pod),
             "reportingController": event.profile,
             "reportingInstance": self.reporter.instance,
         });
+        if let Some((uid, pod)) = &event.related {
+            body["related"] = reference(uid, pod);
+        }
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.pod.namespace);
         self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await;
     }
@@ -313,6 +338,28 @@ impl Teller {
             }
         }
     }
+}
+
+/// The condition `PodScheduled=False`.
+fn unscheduled(condition: &Condition) -> Value {
+    let mut json = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": condition.reason.to_string(),
+        "message": &*condition.message,
+    });
+    if condition.generation > 0 {
+        json["observedGeneration"] = json!(condition.generation);
+    }
+    if !condition.again {
+        json["lastTransitionTime"] = json!(seconds_now());
+    }
+    json
+}
+
+/// A pod as an event refers to it.
+fn reference(uid: &PodUid, pod: &PodName) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "namespace": &*pod.namespace, "name": &*pod.name, "uid": &*uid.0})
 }
 
 fn seconds_now() -> String {

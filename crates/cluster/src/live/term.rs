@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_scheduler_engine::model::{Millis, PodName, PodUid, Timestamp};
+use gpu_scheduler_engine::model::{Millis, Timestamp};
 use gpu_scheduler_engine::{Cause, Part};
 use kube::Client;
 use tokio::sync::{mpsc, watch as signal};
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::clock::Clock;
+use super::eviction::Eviction;
 use super::fence::Fence;
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
@@ -212,10 +213,11 @@ impl Desk {
                 self.metrics.attempt(&profile, result, took);
                 self.teller.say(uid, pod, condition, profile);
             }
-            Effect::Evict { uid, pod, node, reason, message } => {
+            Effect::Evict { uid, pod, node, reason, message, preemptor } => {
                 warn!(%pod, %node, %reason, message, "evicts a pod");
-                self.evict(uid, pod, reason.to_string(), message);
+                self.evict(Eviction { uid, pod, node, reason, message, preemptor });
             }
+            Effect::Nominate { uid, pod, node } => self.teller.nominate(uid, pod, node),
             Effect::Report(notice) => warn!("{notice}"),
             Effect::Problem(problem) => {
                 self.metrics.malformed(problem_kind(&problem));
@@ -264,22 +266,22 @@ impl Desk {
             warning: false,
             reason: "Scheduled".to_owned(),
             action: "Binding",
+            related: None,
             profile: bound.profile,
         });
     }
 
-    fn evict(&mut self, uid: PodUid, pod: PodName, reason: String, message: String) {
+    fn evict(&mut self, eviction: Eviction) {
         let teller = self.teller.clone();
-        let profile = String::from("gpu-scheduler");
         let open = self.evictions.clone();
         self.tasks.spawn(async move {
             let mut pause = EVICT_AGAIN;
-            while !teller.evict(&uid, &pod, &reason, &message).await {
+            while !teller.evict(&eviction.uid, &eviction.pod, eviction.condition_reason(), &eviction.message).await {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             drop(open);
-            teller.event(EventDraft { uid, pod, warning: true, reason, action: "Evicting", note: message, profile });
+            teller.event(eviction.into_event());
         });
     }
 

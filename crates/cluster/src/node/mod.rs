@@ -27,12 +27,16 @@ pub fn read_node(object: objects::Node, findings: &mut Vec<Finding>) -> Node {
     };
     let cards = cards::read(&object.metadata, &capacity, findings);
     let taints = taints(object.spec.taints, findings);
+    let images = object.status.images.into_iter();
+    let images = images.flat_map(|i| i.names.into_iter().map(move |name| (name, i.size_bytes))).collect();
     Node {
         name: object.metadata.name,
         labels: object.metadata.labels,
         taints,
         unschedulable: object.spec.unschedulable,
         allocatable,
+        images,
+        declared_features: object.status.declared_features,
         cards,
     }
 }

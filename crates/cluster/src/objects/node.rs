@@ -57,4 +57,22 @@ pub struct NodeStatus {
     /// What pods may have.
     #[serde(deserialize_with = "nullable")]
     pub allocatable: Quantities,
+    /// Images that are there.
+    #[serde(deserialize_with = "list")]
+    pub images: Vec<ContainerImage>,
+    /// Features that kubelet declares.
+    #[serde(deserialize_with = "list")]
+    pub declared_features: Vec<String>,
+}
+
+/// An image on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerImage {
+    /// Its names.
+    #[serde(deserialize_with = "list")]
+    pub names: Vec<String>,
+    /// Its size.
+    #[serde(deserialize_with = "nullable")]
+    pub size_bytes: i64,
 }

@@ -70,6 +70,17 @@ pub enum Action {
         reason: EvictReason,
         /// Why, with the particulars.
         message: String,
+        /// The pod that it makes room for.
+        preemptor: Option<(PodUid, PodName)>,
+    },
+    /// Say on a waiting pod on which node room is made for it (`status.nominatedNodeName`), or that none is any more.
+    Nominate {
+        /// The pod.
+        uid: PodUid,
+        /// Its name.
+        pod: PodName,
+        /// The node.
+        node: Option<Arc<str>>,
     },
     /// Tell people.
     Report(Notice),
@@ -80,12 +91,15 @@ pub enum Action {
 pub enum EvictReason {
     /// Another replica of the scheduler bound it late, onto a card that was given to others meanwhile.
     GpuOvercommitted,
+    /// A pod of higher priority needs its place.
+    Preempted,
 }
 
 impl fmt::Display for EvictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::GpuOvercommitted => "GPUOvercommitted",
+            Self::Preempted => "Preempted",
         })
     }
 }

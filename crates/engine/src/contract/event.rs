@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DeviceReport, Node, Pod, PodUid, Ticket};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{DeviceReport, DisruptionBudget, Node, Pod, PodUid, Ticket, Workload, WorkloadName};
 
 /// A fact. The engine never refuses one: what contradicts its own view is observed and reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +30,31 @@ pub enum Event {
     PodDeleted {
         /// The pod's UID.
         uid: PodUid,
+    },
+    /// A namespace appeared, or its labels changed.
+    NamespaceApplied {
+        /// Its name.
+        name: Arc<str>,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// A namespace is gone.
+    NamespaceDeleted {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A service or controller appeared or changed.
+    WorkloadApplied(Box<Workload>),
+    /// A service or controller is gone.
+    WorkloadDeleted(WorkloadName),
+    /// A disruption budget appeared or changed.
+    DisruptionBudgetApplied(Box<DisruptionBudget>),
+    /// A disruption budget is gone.
+    DisruptionBudgetDeleted {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
     },
     /// An action was carried out, or not.
     ActionFinished {

@@ -1,12 +1,26 @@
 //! One scheduling cycle of one pod.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::contract::ConditionReason;
 use crate::engine::{Engine, profile_for};
-use crate::framework::{Diagnosis, Rescue, find_cards};
-use crate::model::{PodId, Timestamp};
-use crate::state::{Class, Resolution};
+use crate::framework::{
+    ClassCache, Cycle, Diagnosis, PreFiltered, Profile, Reason, Rejection, Selection, best, find_cards, sift,
+};
+use crate::ledger::CardChoice;
+use crate::model::{NodeId, PodId, PodUid, Timestamp};
+use crate::preemption::fits_beside_nominated;
+use crate::queue::Place;
+use crate::state::{Class, Resolution, State};
+
+/// What a cycle came to.
+enum Found {
+    /// This node, and which card.
+    Node(NodeId, CardChoice),
+    /// None: what plugins that look at the whole cluster said.
+    None { rejected: BTreeMap<NodeId, Rejection>, all: Option<Reason>, silent: bool },
+}
 
 impl Engine {
     /// Tries the head of the queue; returns whether it came to an end within the step budget.
@@ -31,22 +45,32 @@ impl Engine {
         if !cache.refresh(profile, &self.state, &class, &mut self.steps) {
             return false;
         }
-        self.decisions += 1;
-        self.evaluated_for = None;
-        self.steps = self.steps.saturating_sub(1);
-        if let Some(waiting) = self.queue.get_mut(pod) {
-            waiting.attempts = waiting.attempts.saturating_add(1);
+        if self.search.as_ref().is_none_or(|(uid, _)| *uid != entry.uid) {
+            self.decisions += 1;
         }
-        let Some((node, candidate)) = cache.best(profile, &self.state, &class, self.decisions) else {
-            self.give_up(now, pod, &class);
-            self.state.end_decision();
-            return true;
+        self.steps = self.steps.saturating_sub(1);
+        let nominated: Vec<NodeId> = self.state.nominations().filter(|n| cache.candidate(*n).is_some()).collect();
+        let barred = barred(&mut self.state, profile, &class, pod, nominated);
+        let cycle = profile.begin_cycle(&self.state, &class);
+        let found = find(profile, &self.state, cache, &cycle, &class, pod, barred, self.decisions);
+        drop(cycle);
+        let (node, choice) = match found {
+            Found::Node(node, choice) => (node, choice),
+            Found::None { rejected, all, silent } => {
+                let message = message(&self.state, cache, &class, &rejected, all.as_ref(), silent);
+                if self.state.live_nodes().next().is_none() {
+                    return self.give_up(now, pod, &class, message);
+                }
+                let nodes = if all.is_some() { Vec::new() } else { resolvable(&self.state, cache, &rejected) };
+                return self.rescue(now, pod, &class, message, &nodes);
+            }
         };
-        let choice = candidate.choice;
+        self.finish_attempt(pod);
         let state = self.state.node(node).expect("a candidate is a live node: the cache is up to date");
         let placement = find_cards(&self.state, &class, state, choice)
             .expect("a candidate has the cards that its evaluation found: the cache is up to date");
         self.state.assume(pod, node, &placement);
+        self.state.nominate(pod, None);
         self.state.end_decision();
         match self.reserve(pod) {
             Some(why) => self.fail(now, pod, ConditionReason::Unschedulable, why),
@@ -57,30 +81,115 @@ impl Engine {
         true
     }
 
-    /// No node will do: PostFilter, then the pod says why and waits for a change.
-    fn give_up(&mut self, now: Timestamp, pod: PodId, class: &Arc<Class>) {
-        let Some(profile) = profile_for(&self.profiles, class) else {
-            return;
-        };
-        let cache = self.caches.of(profile, &self.state, class);
-        let message = match &cache.message {
-            Some(message) => message.clone(),
-            None => {
-                let diagnosis = Diagnosis::of(&self.state, cache.evaluations());
-                let message: Arc<str> = diagnosis.message(&self.state, class, &cache.pre).into();
-                cache.message = Some(message.clone());
-                message
-            }
-        };
-        let mut message = message;
-        for plugin in profile.post_filters() {
-            let rescue =
-                self.state.transaction(|what_if| Resolution::Rollback(plugin.post_filter(what_if, profile, pod)));
-            if let Rescue::Helpless(why) = rescue {
-                message = format!("{message} {why}").into();
+    /// An attempt came to an end, whichever.
+    pub(super) fn finish_attempt(&mut self, pod: PodId) {
+        self.evaluated_for = None;
+        self.search = None;
+        if let Some(waiting) = self.queue.get_mut(pod) {
+            waiting.attempts = waiting.attempts.saturating_add(1);
+        }
+    }
+
+    /// What a pod that fits nowhere is told, and the search for room for it, belong to its identity.
+    pub(super) fn uid_of(&self, pod: PodId) -> Option<PodUid> {
+        self.state.pod(pod).map(|p| p.uid.clone())
+    }
+
+    /// Pods whose question is another one now, because selectors tell them apart that were never seen before: those that
+    /// are parked under their old class are tried as what they are.
+    pub(super) fn requeue_reclassified(&mut self) {
+        for pod in self.state.reclassify() {
+            if let Some(Place::Unschedulable(_)) = self.queue.get(pod).map(|w| w.place) {
+                self.queue.pass_turn(pod);
+                self.queue.move_to(pod, Place::Active);
             }
         }
-        self.queue.park(pod, class.id, self.retry_after.map(|after| now + after));
-        self.say(pod, ConditionReason::Unschedulable, message);
     }
+}
+
+/// Those of `nominated` that only seem to have room: pods of no lower priority are to have it. `O(nominated)`.
+pub(super) fn barred(
+    state: &mut State,
+    profile: &Profile,
+    class: &Class,
+    pod: PodId,
+    nominated: Vec<NodeId>,
+) -> BTreeMap<NodeId, Rejection> {
+    let mut barred = BTreeMap::new();
+    for node in nominated {
+        let rejection = state
+            .transaction(|what_if| Resolution::Rollback(fits_beside_nominated(what_if, profile, class, pod, node)));
+        if let Some(rejection) = rejection {
+            barred.insert(node, rejection);
+        }
+    }
+    barred
+}
+
+/// The node for a pod: the one that is kept for it if it fits there, else the cheapest.
+#[allow(clippy::too_many_arguments, reason = "one step of a cycle, with all that it knows")]
+fn find(
+    profile: &Profile,
+    state: &State,
+    cache: &ClassCache,
+    cycle: &Cycle<'_>,
+    class: &Class,
+    pod: PodId,
+    barred: BTreeMap<NodeId, Rejection>,
+    decision: u64,
+) -> Found {
+    let kept = state.nominated_node(pod);
+    if cycle.is_silent() && barred.is_empty() {
+        let kept = kept.and_then(|node| Some((node, cache.candidate(node)?)));
+        return match kept.or_else(|| cache.best(profile, state, class, decision)) {
+            Some((node, candidate)) => Found::Node(node, candidate.choice),
+            None => Found::None { rejected: barred, all: None, silent: true },
+        };
+    }
+    if let Some((_, reason)) = cycle.pre_filter() {
+        return Found::None { rejected: BTreeMap::new(), all: Some(reason), silent: false };
+    }
+    let sifted = sift(profile, state, cycle, barred, cache.candidates());
+    let feasible = || sifted.feasible.iter().map(|(id, candidate)| (*id, *candidate));
+    let kept = kept.and_then(|node| feasible().find(|(id, _)| *id == node));
+    match kept.or_else(|| best(profile, state, class, decision, feasible(), &sifted.extra)) {
+        Some((node, candidate)) => Found::Node(node, candidate.choice),
+        None => Found::None { rejected: sifted.rejected, all: None, silent: false },
+    }
+}
+
+/// Why it fits nowhere. What depends on the class alone is worked out once.
+fn message(
+    state: &State,
+    cache: &mut ClassCache,
+    class: &Class,
+    rejected: &BTreeMap<NodeId, Rejection>,
+    all: Option<&Reason>,
+    silent: bool,
+) -> Arc<str> {
+    if let Some(message) = cache.message.as_ref().filter(|_| silent) {
+        return message.clone();
+    }
+    let diagnosis = Diagnosis::of(state, cache.evaluations(), rejected);
+    let message: Arc<str> = match all {
+        // A refusal that was there before any plugin looked at the cluster is the first one.
+        Some(reason) if !matches!(cache.pre.selection, Selection::Reject(_)) => {
+            let pre = PreFiltered { selection: Selection::Reject(reason.clone()), plugins: cache.pre.plugins.clone() };
+            diagnosis.message(state, class, &pre).into()
+        }
+        _ => diagnosis.message(state, class, &cache.pre).into(),
+    };
+    if silent {
+        cache.message = Some(message.clone());
+    }
+    message
+}
+
+/// Nodes where something could be freed, by slot. `O(nodes)`.
+fn resolvable(state: &State, cache: &ClassCache, rejected: &BTreeMap<NodeId, Rejection>) -> Vec<NodeId> {
+    let resolvable = |id: &NodeId| match rejected.get(id).or_else(|| cache.rejection(*id)) {
+        Some(rejection) => !rejection.permanent,
+        None => false,
+    };
+    state.live_nodes().map(crate::state::NodeState::id).filter(resolvable).collect()
 }

@@ -69,6 +69,7 @@ impl Engine {
             node: node.name().clone(),
             reason: EvictReason::GpuOvercommitted,
             message,
+            preemptor: None,
         });
     }
 }

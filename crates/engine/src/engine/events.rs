@@ -25,6 +25,12 @@ impl Engine {
             }
             Event::PodApplied(pod) => self.take_pod(*pod),
             Event::PodDeleted { uid } => self.lose_pod(&uid),
+            Event::NamespaceApplied { name, labels } => self.state.apply_namespace(&name, Some(&labels)),
+            Event::NamespaceDeleted { name } => self.state.apply_namespace(&name, None),
+            Event::WorkloadApplied(workload) => self.state.apply_workload(&workload),
+            Event::WorkloadDeleted(name) => self.state.delete_workload(&name),
+            Event::DisruptionBudgetApplied(budget) => self.state.apply_budget(*budget),
+            Event::DisruptionBudgetDeleted { namespace, name } => self.state.delete_budget(&namespace, &name),
             Event::ActionFinished { ticket, outcome } => self.finish_action(now, ticket, outcome),
         }
     }
@@ -86,6 +92,9 @@ impl Engine {
             (None, Some(Stage::Assumed)) => {}
             (None, None) if pod.terminating => self.queue.remove(id),
             (None, None) => {
+                if known.is_none() {
+                    self.restore_nomination(id, pod.nominated_node.as_deref());
+                }
                 self.enqueue(id, known.map(|(_, class, _)| class));
                 if known.is_none()
                     && let Some(waiting) = self.queue.get_mut(id)
@@ -94,7 +103,17 @@ impl Engine {
                 }
             }
         }
-        self.state.recharge(id);
+        if pod.assignment.is_some() || pod.terminating {
+            self.state.nominate(id, None);
+        }
+    }
+
+    /// Room that was being made for a pod before this engine knew of it.
+    fn restore_nomination(&mut self, id: PodId, node: Option<&str>) {
+        let node = node.and_then(|name| self.state.node_named(name)).filter(|n| n.facts().is_some()).map(|n| n.id());
+        if node.is_some() {
+            self.state.nominate(id, node);
+        }
     }
 
     /// A pod that waits: to the queue, unless nothing that matters has changed since it was put there.

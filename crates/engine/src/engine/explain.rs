@@ -1,14 +1,18 @@
 //! Why: a full look at one pod, from scratch. It uses no cache, so it is also what decisions are tested
 //! against.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use crate::engine::cycle::barred;
 use crate::engine::{Engine, profile_for};
-use crate::framework::{Evaluation, PreFiltered, Rejection, ScoreTerm, best};
+use crate::framework::{Evaluation, PreFiltered, Profile, Rejection, ScoreKind, ScoreTerm, best, sift};
 use crate::ledger::CardChoice;
-use crate::model::{Allocation, Cost, NodeId, PodName, PodUid};
+use crate::model::{Allocation, ClassId, Cost, NodeId, PodId, PodName, PodUid};
 use crate::queue::Place;
-use crate::state::Stage;
+use crate::state::{Class, Stage};
 
 /// What becomes of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,12 +100,21 @@ impl Engine {
             best: None,
         };
         if entry.placed.is_none() && waiting.is_some() {
-            self.explain_nodes(entry.class, &mut explanation);
+            self.explain_nodes(entry.id, entry.class, &mut explanation);
         }
         Some(explanation)
     }
 
-    fn explain_nodes(&self, class: crate::model::ClassId, explanation: &mut Explanation) {
+    /// Nodes with room that is kept for other pods. It is tried on a copy of the state, where there is any such node.
+    fn kept_for_others(&self, profile: &Profile, class: &Class, pod: PodId) -> BTreeMap<NodeId, Rejection> {
+        let nominated: Vec<NodeId> = self.state.nominations().collect();
+        if nominated.is_empty() {
+            return BTreeMap::new();
+        }
+        barred(&mut self.state.clone(), profile, class, pod, nominated)
+    }
+
+    fn explain_nodes(&self, pod: PodId, class: ClassId, explanation: &mut Explanation) {
         let class = self.state.class(class);
         let Some(profile) = profile_for(&self.profiles, class) else { return };
         let pre: PreFiltered = profile.pre_filter(&self.state, class);
@@ -114,10 +127,31 @@ impl Engine {
             Evaluation::Candidate(candidate) => Some((*id, candidate)),
             Evaluation::Rejected(_) => None,
         });
+        let cycle = profile.begin_cycle(&self.state, class);
+        let mut sifted = sift(profile, &self.state, &cycle, self.kept_for_others(profile, class, pod), candidates);
+        if let Some((plugin, reason)) = cycle.pre_filter() {
+            for (id, _) in sifted.feasible.drain(..) {
+                let reasons = SmallVec::from_iter([reason.clone()]);
+                sifted.rejected.insert(id, Rejection { plugin, permanent: true, reasons });
+            }
+        }
+        let feasible = sifted.feasible.iter().map(|(id, candidate)| (*id, *candidate));
         let name = |id: NodeId| self.state.node(id).map(|n| n.name().clone()).unwrap_or_default();
-        explanation.best = best(profile, &self.state, class, self.decisions + 1, candidates).map(|(id, _)| name(id));
+        explanation.best =
+            best(profile, &self.state, class, self.decisions + 1, feasible, &sifted.extra).map(|(id, _)| name(id));
+        let rejected = sifted.rejected;
+        let places: Vec<_> = sifted.feasible.iter().filter_map(|(id, _)| Some((*id, self.state.node(*id)?))).collect();
+        let points = cycle.points(&places);
+        let late = |id: NodeId| {
+            let at = places.iter().position(|(place, _)| *place == id);
+            points.iter().filter_map(move |(plugin, weight, points)| {
+                let (plugin, score, kind, weight) = (*plugin, *points.get(at?)?, ScoreKind::Points, *weight);
+                Some(ScoreTerm { plugin, score, group_cost: 0, kind, weight })
+            })
+        };
         for (id, evaluation) in evaluated {
             let verdict = match evaluation {
+                Evaluation::Candidate(_) if rejected.contains_key(&id) => NodeVerdict::Rejected(rejected[&id].clone()),
                 Evaluation::Rejected(rejection) => NodeVerdict::Rejected(rejection),
                 Evaluation::Candidate(candidate) => NodeVerdict::Candidate {
                     cost: candidate.cost,
@@ -126,7 +160,10 @@ impl Engine {
                         .state
                         .node(id)
                         .map(|n| profile.terms(&self.state, class, n, candidate.choice))
-                        .unwrap_or_default(),
+                        .unwrap_or_default()
+                        .into_iter()
+                        .chain(late(id))
+                        .collect(),
                 },
             };
             explanation.nodes.push(NodeExplanation { node: name(id), verdict });

@@ -7,6 +7,7 @@ mod double_hold;
 mod events;
 mod explain;
 mod pending;
+mod rescue;
 mod snapshot;
 mod wakeup;
 
@@ -14,12 +15,13 @@ use std::collections::{BTreeSet, VecDeque};
 
 pub use config::{Config, ProfileConfig};
 pub use explain::{Explanation, NodeExplanation, NodeVerdict, PodPhase};
-pub use pending::{Attempted, Pending};
+pub use pending::{Attempted, Pending, Preemptions};
 pub use snapshot::{RestoreError, Snapshot};
 
 use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};
-use crate::model::{Millis, PodId, Timestamp};
+use crate::model::{Millis, PodId, PodUid, Timestamp};
+use crate::preemption::Search;
 use crate::queue::Queue;
 use crate::state::{Class, State};
 use binding::Bindings;
@@ -56,6 +58,9 @@ pub struct Engine {
     leases: Leases,
     /// Pods that somebody else bound onto a card to which a bind of ours is on its way.
     late: BTreeSet<PodId>,
+    /// The search for victims that is under way, for the head of the queue.
+    search: Option<(PodUid, Search)>,
+    preemptions: Preemptions,
     report_lease: Millis,
     retry_after: Option<Millis>,
     reuse_evaluations: bool,
@@ -96,6 +101,8 @@ impl Engine {
             wake: WakeCursor::default(),
             leases: Leases::default(),
             late: BTreeSet::new(),
+            search: None,
+            preemptions: Preemptions::default(),
             report_lease: config.report_lease,
             retry_after: config.retry_after,
             reuse_evaluations: config.reuse_evaluations,
@@ -109,6 +116,7 @@ impl Engine {
     /// Takes note of a fact.
     pub fn handle(&mut self, now: Timestamp, event: Event) {
         self.take_event(now, event);
+        self.requeue_reclassified();
         self.outbox.extend(self.state.take_notices().into_iter().map(Action::Report));
         let dead = self.state.take_dead_classes();
         self.caches.forget(&dead);
@@ -164,6 +172,11 @@ impl Engine {
 
     fn profile_of(&self, pod: PodId) -> Option<&Profile> {
         profile_for(&self.profiles, self.state.class(self.state.pod(pod)?.class))
+    }
+
+    fn scheduler_of(&self, pod: PodId) -> Option<String> {
+        let class = self.state.class(self.state.pod(pod)?.class);
+        self.profiles.get(usize::from(class.spec.profile?)).map(|(name, _)| name.clone())
     }
 
     fn profile_index(&self, scheduler: &str) -> Option<u8> {

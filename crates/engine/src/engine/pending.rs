@@ -7,6 +7,15 @@ use crate::queue::{Cause, Depths, Part};
 /// How many pods wait, by place of the queue.
 pub type Pending = Depths;
 
+/// How often pods were made to go for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Preemptions {
+    /// Times that a pod had others evicted.
+    pub attempts: u64,
+    /// Pods that were to go.
+    pub victims: u64,
+}
+
 /// What is known of a pod's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempted<'a> {
@@ -22,6 +31,11 @@ impl Engine {
     /// How many pods wait where. `O(pods that wait)`.
     pub fn pending(&self) -> Pending {
         self.queue.depths()
+    }
+
+    /// How often pods were made to go for others so far.
+    pub fn preemptions(&self) -> Preemptions {
+        self.preemptions
     }
 
     /// How many pods came into each part of the queue so far, and why.

@@ -8,9 +8,10 @@ use thiserror::Error;
 use crate::contract::Action;
 use crate::engine::binding::Bindings;
 use crate::engine::wakeup::{Leases, WakeCursor};
-use crate::engine::{Config, Engine};
+use crate::engine::{Config, Engine, Preemptions};
 use crate::framework::ClassCaches;
-use crate::model::{Mib, PodId};
+use crate::model::{Mib, PodId, PodUid};
+use crate::preemption::Search;
 use crate::queue::Queue;
 use crate::state::State;
 
@@ -30,6 +31,8 @@ pub struct Snapshot {
     wake: WakeCursor,
     leases: Leases,
     late: BTreeSet<PodId>,
+    search: Option<(PodUid, Search)>,
+    preemptions: Preemptions,
     evaluated_for: Option<PodId>,
     decisions: u64,
 }
@@ -74,6 +77,8 @@ impl Engine {
             wake,
             leases,
             late,
+            search,
+            preemptions,
             report_lease: _,
             retry_after: _,
             reuse_evaluations: _,
@@ -91,6 +96,8 @@ impl Engine {
             wake: wake.clone(),
             leases: leases.clone(),
             late: late.clone(),
+            search: search.clone(),
+            preemptions: *preemptions,
             evaluated_for: *evaluated_for,
             decisions: *decisions,
         }
@@ -102,8 +109,20 @@ impl Engine {
     /// As [`Engine::new`].
     pub fn restore(config: Config, snapshot: Snapshot) -> Result<Self, RestoreError> {
         let engine = Self::new(Config { mix: None, ..config });
-        let Snapshot { profiles, mut state, queue, bindings, outbox, wake, leases, late, evaluated_for, decisions } =
-            snapshot;
+        let Snapshot {
+            profiles,
+            mut state,
+            queue,
+            bindings,
+            outbox,
+            wake,
+            leases,
+            late,
+            search,
+            preemptions,
+            evaluated_for,
+            decisions,
+        } = snapshot;
         let configured: Vec<String> = engine.profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect();
         if profiles != configured {
             return Err(RestoreError::Profiles { snapshot: profiles, config: configured });
@@ -116,7 +135,20 @@ impl Engine {
             return Err(RestoreError::Prices);
         }
         state.make_index();
-        Ok(Self { state, queue, bindings, outbox, wake, leases, late, evaluated_for, decisions, ..engine })
+        Ok(Self {
+            state,
+            queue,
+            bindings,
+            outbox,
+            wake,
+            leases,
+            late,
+            search,
+            preemptions,
+            evaluated_for,
+            decisions,
+            ..engine
+        })
     }
 
     /// Forgets kept evaluations. No decision changes by it, but a search starts over, so the polls that it takes do:

@@ -53,6 +53,7 @@ impl Engine {
             let parked: Vec<ClassId> = self.queue.parked_classes(None).collect();
             parked.into_iter().for_each(|class| self.queue.wake(class));
         }
+        self.wake_disturbed();
         if self.queue.parked_classes(None).next().is_none() {
             self.wake.generation = self.state.generation();
             self.wake.partly = None;
@@ -60,6 +61,9 @@ impl Engine {
         loop {
             let next = self.state.relaxed_since(self.wake.generation).next();
             let Some((generation, node)) = next else { return true };
+            if self.wake.partly.is_none() {
+                self.wake_nominated(node);
+            }
             let mut from = self.wake.partly.take().filter(|(g, _)| *g == generation).map(|(_, class)| class);
             loop {
                 let class = self.queue.parked_classes(from).next();
@@ -77,7 +81,22 @@ impl Engine {
         }
     }
 
-    fn would_fit(&mut self, class: ClassId, node: NodeId) -> bool {
+    /// Makes parked pods ready that something far away may have helped.
+    fn wake_disturbed(&mut self) {
+        let disturbances = self.state.take_disturbances();
+        if disturbances.is_empty() {
+            return;
+        }
+        let parked: Vec<ClassId> = self.queue.parked_classes(None).collect();
+        for id in parked {
+            let class = self.state.class(id);
+            if disturbances.iter().any(|d| d.concerns(&self.state, class)) {
+                self.queue.wake(id);
+            }
+        }
+    }
+
+    pub(super) fn would_fit(&mut self, class: ClassId, node: NodeId) -> bool {
         let class = self.state.class(class).clone();
         let Some(profile) = profile_for(&self.profiles, &class) else {
             return false;

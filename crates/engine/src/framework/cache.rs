@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::framework::twins::Twins;
-use crate::framework::{Candidate, Evaluation, PreFiltered, Profile, ScoreKind};
+use crate::framework::{Candidate, Evaluation, PreFiltered, Profile, Rejection, ScoreKind};
 use crate::model::{ClassId, Cost, NodeId};
 use crate::state::{Class, GroupId, State};
 
@@ -149,11 +149,32 @@ impl ClassCache {
         self.evaluations.iter().flatten()
     }
 
+    /// Nodes that the kept filters let through, in slot order.
+    pub fn candidates(&self) -> impl Iterator<Item = (NodeId, &Candidate)> + Clone {
+        candidates(&self.evaluations)
+    }
+
+    /// A node as a candidate.
+    pub fn candidate(&self, node: NodeId) -> Option<&Candidate> {
+        match self.evaluations.get(node.index())?.as_ref()? {
+            Evaluation::Candidate(candidate) => Some(candidate),
+            Evaluation::Rejected(_) => None,
+        }
+    }
+
+    /// Why a node is none.
+    pub fn rejection(&self, node: NodeId) -> Option<&Rejection> {
+        match self.evaluations.get(node.index())?.as_ref()? {
+            Evaluation::Candidate(_) => None,
+            Evaluation::Rejected(rejection) => Some(rejection),
+        }
+    }
+
     /// The cheapest node; among equals the first. `O(groups)`, or `O(nodes)` where scores are scaled by other
     /// candidates or differ by decision.
     pub fn best(&self, profile: &Profile, state: &State, class: &Class, decision: u64) -> Option<(NodeId, &Candidate)> {
         if self.scaled > 0 || profile.varies() {
-            return best(profile, state, class, decision, candidates(&self.evaluations));
+            return best(profile, state, class, decision, self.candidates(), &[]);
         }
         let firsts = self.by_group.iter().filter_map(|(group, nodes)| {
             let (cost, id) = nodes.first()?;
@@ -174,13 +195,15 @@ fn candidates(evaluations: &[Option<Evaluation>]) -> impl Iterator<Item = (NodeI
     })
 }
 
-/// The cheapest of `candidates`, which come in slot order; among equals the first.
+/// The cheapest of `candidates`, which come in slot order, each with its `extra` cost if there are any; among equals
+/// the first.
 pub(crate) fn best<'a>(
     profile: &Profile,
     state: &State,
     class: &Class,
     decision: u64,
     candidates: impl Iterator<Item = (NodeId, &'a Candidate)> + Clone,
+    extra: &[Cost],
 ) -> Option<(NodeId, &'a Candidate)> {
     let scaled: Vec<_> = profile
         .scorers()
@@ -198,8 +221,10 @@ pub(crate) fn best<'a>(
     for (_, candidate) in candidates.clone() {
         group_costs.entry(candidate.group).or_insert_with(|| profile.group_cost(state, class, candidate.group));
     }
-    let total = |(id, candidate): &(NodeId, &Candidate)| {
-        let mut cost = candidate.cost + group_costs.get(&candidate.group).copied().unwrap_or_default();
+    let total = |(at, (id, candidate)): &(usize, (NodeId, &Candidate))| {
+        let mut cost = candidate.cost
+            + extra.get(*at).copied().unwrap_or_default()
+            + group_costs.get(&candidate.group).copied().unwrap_or_default();
         for ((scorer, raw), largest) in scaled.iter().zip(&candidate.raw).zip(&largest) {
             // Where nobody scores, all are equal and nothing needs adding.
             if *largest > 0 {
@@ -214,7 +239,7 @@ pub(crate) fn best<'a>(
         cost
     };
     // `min_by_key` keeps the first of equals.
-    candidates.min_by_key(total)
+    candidates.enumerate().min_by_key(total).map(|(_, best)| best)
 }
 
 /// The caches of all classes that are asked about.

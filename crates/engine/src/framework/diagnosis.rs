@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::framework::reason::describe_wish;
-use crate::framework::{Evaluation, PreFiltered, Reason, ResourceName, Selection};
+use crate::framework::{Evaluation, PreFiltered, Reason, Rejection, ResourceName, Selection};
 use crate::ledger::Shortage;
+use crate::model::NodeId;
 use crate::state::{Class, State};
 
 /// One reason, over all nodes that gave it.
@@ -26,8 +27,12 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Counts the evaluations of all nodes, given in slot order. `O(nodes)`.
-    pub fn of<'a>(state: &State, evaluations: impl Iterator<Item = &'a Evaluation>) -> Self
+    /// Counts the evaluations of all nodes, given in slot order, and what a cycle `rejected` beyond them. `O(nodes)`.
+    pub fn of<'a>(
+        state: &State,
+        evaluations: impl Iterator<Item = &'a Evaluation>,
+        rejected: &BTreeMap<NodeId, Rejection>,
+    ) -> Self
     where
         Evaluation: 'a,
     {
@@ -35,8 +40,11 @@ impl Diagnosis {
         let mut evaluations = evaluations;
         for node in state.live_nodes() {
             diagnosis.nodes += 1;
-            let Some(Evaluation::Rejected(rejection)) = evaluations.next() else { continue };
-            for reason in &rejection.reasons {
+            let kept = match evaluations.next() {
+                Some(Evaluation::Rejected(rejection)) => Some(rejection),
+                _ => rejected.get(&node.id()),
+            };
+            for reason in kept.iter().flat_map(|r| &r.reasons) {
                 diagnosis.count(state, node.name(), reason);
             }
         }

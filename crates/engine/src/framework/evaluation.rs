@@ -113,6 +113,17 @@ impl Profile {
         best.map(|candidate| Candidate { cost: self.coarse(state, candidate.cost), ..candidate })
     }
 
+    /// What the first filter that says no to `class` on `node` says.
+    pub(crate) fn rejection(
+        &self,
+        state: &State,
+        class: &Class,
+        pre: &PreFiltered,
+        node: &NodeState,
+    ) -> Option<Rejection> {
+        self.check(state, class, pre, node, node.facts()?)
+    }
+
     /// Whether the filters let `class` onto `node`.
     pub fn admits(&self, state: &State, class: &Class, pre: &PreFiltered, node: &NodeState) -> bool {
         node.facts().is_some_and(|facts| self.check(state, class, pre, node, facts).is_none())

@@ -7,6 +7,7 @@
 
 mod cache;
 mod choice;
+mod cycle;
 mod diagnosis;
 mod evaluation;
 mod plugin;
@@ -15,8 +16,10 @@ mod profile;
 mod reason;
 mod twins;
 
-pub(crate) use cache::{ClassCaches, best};
+pub(crate) use cache::{ClassCache, ClassCaches, best};
 pub use choice::{ChoiceError, Disabled, ExtensionPoint};
+pub(crate) use cycle::{Cycle, Cyclic, sift};
+pub use cycle::{CyclePlugin, CycleState};
 pub use diagnosis::Diagnosis;
 pub(crate) use evaluation::find_cards;
 pub use evaluation::{Candidate, Evaluation, ScoreTerm};

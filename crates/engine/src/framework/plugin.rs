@@ -6,6 +6,7 @@ use crate::contract::PreBindStep;
 use crate::framework::{Profile, Reason, Verdict};
 use crate::ledger::{Headroom, Placement};
 use crate::model::{NodeId, PodId, Symbol, Timestamp};
+use crate::preemption::Attempt;
 use crate::state::{Class, GroupId, NodeFacts, NodeState, PodEntry, State, Transaction};
 
 /// A plugin's name.
@@ -63,14 +64,23 @@ pub enum Rescue {
     Nothing,
     /// No help, and this is why; it is added to the pod's message.
     Helpless(String),
+    /// The step budget is spent: ask again.
+    Unfinished,
+    /// It would fit on the node if these pods were gone.
+    Preempt {
+        /// The node.
+        node: NodeId,
+        /// The pods, the most important first. Some may be on their way already.
+        victims: Vec<PodId>,
+    },
 }
 
 /// Tries to make room where no node will do. What it tries in the transaction is undone.
 pub trait PostFilter: Debug + Send + Sync {
     /// The plugin's name.
     fn name(&self) -> PluginName;
-    /// What could be done for `pod`. The profile's filters judge what it tries.
-    fn post_filter(&self, what_if: &mut Transaction<'_>, profile: &Profile, pod: PodId) -> Rescue;
+    /// What could be done for the attempt's pod. The profile's filters judge what it tries.
+    fn post_filter(&self, what_if: &mut Transaction<'_>, profile: &Profile, attempt: Attempt<'_>) -> Rescue;
 }
 
 /// How a score is to be read.

@@ -7,8 +7,9 @@ use thiserror::Error;
 use crate::framework::{Profile, ShareMode};
 use crate::model::Cost;
 use crate::plugins::{
-    BestFit, Blocks, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity,
+    BestFit, Blocks, DefaultPreemption, DotProduct, DynamicResources, Fgd, GpuClustering, GpuFit, GpuPacking,
+    ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice, Scarcity,
     SchedulingGates, ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
 };
 
@@ -92,6 +93,7 @@ impl Policy {
             .with_pre_filter(GpuFit)
             .with_pre_filter(NodeName)
             .with_pre_filter(NodeAffinity)
+            .with_pre_filter(DynamicResources)
             .with_filter(NodeName)
             .with_filter(NodeUnschedulable)
             .with_filter(TaintToleration)
@@ -99,8 +101,13 @@ impl Policy {
             .with_filter(NodePorts)
             .with_filter(NodeResourcesFit)
             .with_filter(GpuFit)
+            .with_post_filter(DefaultPreemption)
             .with_score(TaintToleration, 3)
-            .with_score(NodeAffinity, 2);
+            .with_score(NodeAffinity, 2)
+            .with_cyclic(PodTopologySpread, true, Some(2))
+            .with_cyclic(InterPodAffinity, true, Some(2))
+            .with_cyclic(ImageLocality, false, Some(1))
+            .with_cyclic(NodeDeclaredFeatures, true, None);
         match self {
             Self::ShadowPrice => profile
                 .weighing_cards()

@@ -3,11 +3,11 @@
 use smallvec::SmallVec;
 
 use crate::framework::{
-    ChoiceError, Disabled, ExtensionPoint, Filter, Permit, PluginName, PostBind, PostFilter, PreBind, PreEnqueue,
-    PreFilter, Reason, Reserve, Score, Selection,
+    ChoiceError, CyclePlugin, Cyclic, Disabled, ExtensionPoint, Filter, Permit, PluginName, PostBind, PostFilter,
+    PreBind, PreEnqueue, PreFilter, Reason, Reserve, Score, Selection,
 };
 use crate::model::Cost;
-use crate::plugins::{filters, is_required, names, pre_filters, scores};
+use crate::plugins::{cyclic, filters, is_required, names, pre_filters, scores};
 use crate::state::{Class, GroupId, State};
 
 /// Kubernetes' preference points in milli-GPU: what a point of affinity is worth in fragmented GPU.
@@ -46,6 +46,7 @@ pub struct Profile {
     pre_filters: Vec<Box<dyn PreFilter>>,
     filters: Vec<Box<dyn Filter>>,
     post_filters: Vec<Box<dyn PostFilter>>,
+    cyclic: Vec<Cyclic>,
     scorers: Vec<Scorer>,
     reserves: Vec<Box<dyn Reserve>>,
     permits: Vec<Box<dyn Permit>>,
@@ -112,12 +113,35 @@ impl Profile {
         self
     }
 
+    /// Adds a plugin that looks at the whole cluster; with a weight it scores too.
+    #[must_use]
+    pub fn with_cyclic(mut self, plugin: impl CyclePlugin + 'static, filters: bool, weight: Option<i64>) -> Self {
+        self.cyclic.push(Cyclic { plugin: Box::new(plugin), filters, weight });
+        self
+    }
+
+    fn cyclic_named(&mut self, point: ExtensionPoint, name: &str) -> Option<&mut Cyclic> {
+        let plugin = cyclic(point).into_iter().find(|p| p.name() == name)?;
+        let at = self.cyclic.iter().position(|c| c.plugin.name() == name).unwrap_or_else(|| {
+            self.cyclic.push(Cyclic { plugin, filters: false, weight: None });
+            self.cyclic.len() - 1
+        });
+        self.cyclic.get_mut(at)
+    }
+
     /// Adds the plugin of this name; one that is there already keeps its place and takes the weight, which counts for
     /// Score alone. The cost stays one sum, whatever is added.
     ///
     /// # Errors
     /// If the point has no plugin of that name.
     pub fn enabling(mut self, point: ExtensionPoint, name: &str, weight: i64) -> Result<Self, ChoiceError> {
+        if let Some(cyclic) = self.cyclic_named(point, name) {
+            match point {
+                ExtensionPoint::Score => cyclic.weight = Some(weight),
+                _ => cyclic.filters = true,
+            }
+            return Ok(self);
+        }
         match point {
             ExtensionPoint::PreFilter => {
                 let plugin =
@@ -165,6 +189,14 @@ impl Profile {
             ExtensionPoint::Filter => self.filters.retain(|p| stays(p.name())),
             ExtensionPoint::Score => self.scorers.retain(|s| stays(s.plugin.name())),
         }
+        for cyclic in self.cyclic.iter_mut().filter(|c| !stays(c.plugin.name())) {
+            match point {
+                ExtensionPoint::PreFilter => {}
+                ExtensionPoint::Filter => cyclic.filters = false,
+                ExtensionPoint::Score => cyclic.weight = None,
+            }
+        }
+        self.cyclic.retain(|c| c.filters || c.weight.is_some());
         Ok(self)
     }
 
@@ -172,8 +204,14 @@ impl Profile {
     pub fn plugins(&self, point: ExtensionPoint) -> Vec<(PluginName, i64)> {
         match point {
             ExtensionPoint::PreFilter => self.pre_filters.iter().map(|p| (p.name(), 1)).collect(),
-            ExtensionPoint::Filter => self.filters.iter().map(|p| (p.name(), 1)).collect(),
-            ExtensionPoint::Score => self.scorers.iter().map(|s| (s.plugin.name(), s.weight)).collect(),
+            ExtensionPoint::Filter => {
+                let late = self.cyclic.iter().filter(|c| c.filters).map(|c| c.plugin.name());
+                self.filters.iter().map(|p| p.name()).chain(late).map(|name| (name, 1)).collect()
+            }
+            ExtensionPoint::Score => {
+                let late = self.cyclic.iter().filter_map(|c| Some((c.plugin.name(), c.weight?)));
+                self.scorers.iter().map(|s| (s.plugin.name(), s.weight)).chain(late).collect()
+            }
         }
     }
 
@@ -216,6 +254,9 @@ impl Profile {
         self.share_mode
     }
 
+    pub(crate) fn cyclic(&self) -> &[Cyclic] {
+        &self.cyclic
+    }
     pub(crate) fn scorers(&self) -> &[Scorer] {
         &self.scorers
     }
@@ -303,7 +344,10 @@ mod tests {
         let score = ExtensionPoint::Score;
         let profile = Policy::Fgd.profile().enabling(score, "NodeAffinity", 7).unwrap();
         let profile = profile.enabling(score, "BestFit", 2).unwrap();
-        assert_eq!(plugins(&profile, score), "TaintToleration=3 NodeAffinity=7 FGD=1 BestFit=2");
+        assert_eq!(
+            plugins(&profile, score),
+            "TaintToleration=3 NodeAffinity=7 FGD=1 BestFit=2 PodTopologySpread=2 InterPodAffinity=2 ImageLocality=1"
+        );
     }
 
     #[test]

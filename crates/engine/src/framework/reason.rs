@@ -140,6 +140,22 @@ pub enum Reason {
         /// Which.
         gate: String,
     },
+    /// Too many pods of the kind in the domain.
+    TopologySpread,
+    /// The node has no domain to count for.
+    TopologyLabelMissing,
+    /// No pod that this one has to be with.
+    PodAffinity,
+    /// A pod that this one must not be with.
+    PodAntiAffinity,
+    /// A pod that must not be with this one.
+    ExistingPodsAntiAffinity,
+    /// Kubelet declares too few features.
+    NodeFeatures,
+    /// The pod waits for resource claims.
+    ResourceClaims,
+    /// Pods that room is being made for would not fit any more.
+    Nominated,
     /// A plugin said no in its own words.
     Plugin(String),
 }
@@ -186,6 +202,16 @@ impl Reason {
             Self::SeatMissing => "node(s) hand out seats for GPU shares and the pod asks for none",
             Self::Request(_) => "invalid GPU request",
             Self::Gated { .. } => "pod has a closed scheduling gate",
+            Self::TopologySpread => "node(s) didn't match pod topology spread constraints",
+            Self::TopologyLabelMissing => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            Self::PodAffinity => "node(s) didn't match pod affinity rules",
+            Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::ExistingPodsAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Self::NodeFeatures => "node(s) didn't match Pod's required features",
+            Self::ResourceClaims => "pod has resource claims, which are not allocated by this version",
+            Self::Nominated => "node(s) had no room beside pods that are nominated to them",
             Self::Plugin(text) => text,
         })
     }

@@ -314,6 +314,11 @@ impl Card {
         MilliGpu(sum.0.min(1000))
     }
 
+    /// How much of the card one of its holders has.
+    pub fn part_of(&self, holding: &Holding) -> MilliGpu {
+        self.size_of(holding)
+    }
+
     /// Idle part after `peak` would be granted: what [`Card::room`] would say then.
     pub(super) fn idle_after(&self, peak: &CardPeak) -> MilliGpu {
         match peak.kind {

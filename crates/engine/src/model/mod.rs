@@ -8,9 +8,11 @@ mod allocation;
 mod effective;
 mod gpu;
 pub(crate) mod ids;
+mod label_selector;
 mod models;
 mod node;
 mod pod;
+mod pod_affinity;
 mod quantity;
 mod request;
 mod resources;
@@ -19,14 +21,20 @@ mod symbols;
 mod taint;
 mod time;
 mod units;
+mod workload;
 
 pub use allocation::{Allocation, ContainerAllocation, DeviceGrant, GrantKind};
 pub use effective::{PodRequests, effective_requests, non_zero_requests};
 pub use gpu::{CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Partition, Partitioning};
 pub use ids::{ClassId, NodeId, PodId, PodName, PodUid, Ticket};
+pub use label_selector::{CompiledLabels, LabelSelector};
 pub use models::{ModelId, ModelPattern, ModelSet, Models, PatternId};
 pub use node::Node;
 pub use pod::{Assignment, Container, ContainerKind, HostPort, Pod, PodLevel};
+pub use pod_affinity::{
+    NodeInclusionPolicy, PodAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
+};
 pub use quantity::{Quantity, QuantityError};
 pub use request::{ContainerDemand, Demand, GpuRequest, GpuShape, RequestError, ShareMemory};
 pub(crate) use resources::bounded;
@@ -40,3 +48,4 @@ pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, To
 pub use time::{Millis, Timestamp};
 pub(crate) use units::mul_div;
 pub use units::{Cost, Mib, MilliGpu, Percent, share_size};
+pub use workload::{DisruptionBudget, Workload, WorkloadKind, WorkloadName};

@@ -20,6 +20,10 @@ pub struct Node {
     pub unschedulable: bool,
     /// `status.allocatable`; `pods` is the largest number of pods.
     pub allocatable: ResourceList,
+    /// `status.images`: each name of an image that is there, with its size in bytes.
+    pub images: Vec<(String, i64)>,
+    /// `status.declaredFeatures`.
+    pub declared_features: Vec<String>,
     /// The cards.
     pub cards: Vec<CardSpec>,
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Allocation, Demand, ModelPattern, NodeSelector, PodUid, PreferredTerm, RequestError, ResourceList, Timestamp,
-    Toleration,
+    Allocation, Demand, ModelPattern, NodeSelector, PodAffinity, PodUid, PreferredTerm, RequestError, ResourceList,
+    Timestamp, Toleration, TopologySpreadConstraint,
 };
 
 /// When a container runs.
@@ -113,8 +113,31 @@ pub struct Pod {
     pub required_affinity: Option<NodeSelector>,
     /// Preferred node affinity.
     pub preferred_affinity: Vec<PreferredTerm>,
+    /// Affinity to other pods.
+    pub pod_affinity: PodAffinity,
+    /// Anti-affinity to other pods.
+    pub pod_anti_affinity: PodAffinity,
+    /// `spec.topologySpreadConstraints`.
+    pub spread: Vec<TopologySpreadConstraint>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
+    /// Images of all containers and image volumes, as written.
+    pub images: Vec<String>,
+    /// Node features that the spec cannot do without, sorted.
+    pub node_features: Vec<String>,
+    /// The controller that owns it: kind and name.
+    pub controller: Option<(String, String)>,
+    /// Names of its resource claims and of the templates that they are made from.
+    pub resource_claims: Vec<String>,
+    /// Whether it may have others evicted (`preemptionPolicy` is not `Never`).
+    pub preempts: bool,
+    /// `status.nominatedNodeName`.
+    pub nominated_node: Option<String>,
+    /// `status.startTime`.
+    pub started_at: Option<Timestamp>,
+    /// Whether it is being deleted to make room for another (condition `DisruptionTarget`, reason
+    /// `PreemptionByScheduler`).
+    pub preempted: bool,
     /// Names of scheduling gates that are still closed.
     pub gates: Vec<String>,
     /// Which GPU models will do.
@@ -151,7 +174,18 @@ impl Pod {
             node_selector: BTreeMap::new(),
             required_affinity: None,
             preferred_affinity: Vec::new(),
+            pod_affinity: PodAffinity::default(),
+            pod_anti_affinity: PodAffinity::default(),
+            spread: Vec::new(),
             tolerations: Vec::new(),
+            images: Vec::new(),
+            node_features: Vec::new(),
+            controller: None,
+            resource_claims: Vec::new(),
+            preempts: true,
+            nominated_node: None,
+            started_at: None,
+            preempted: false,
             gates: Vec::new(),
             models: ModelPattern::default(),
             uuids: Vec::new(),

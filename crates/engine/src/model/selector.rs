@@ -77,7 +77,7 @@ pub enum CompiledRequirement {
 
 impl CompiledRequirement {
     /// `None` where the requirement is malformed: then its term matches nothing.
-    fn new(requirement: &Requirement, symbols: &mut Symbols) -> Option<Self> {
+    pub(super) fn new(requirement: &Requirement, symbols: &mut Symbols) -> Option<Self> {
         let key = symbols.intern(&requirement.key);
         let values = &requirement.values;
         let integer = || match values.as_slice() {
@@ -94,6 +94,14 @@ impl CompiledRequirement {
             Operator::Gt => Self::Gt(key, integer()?),
             Operator::Lt => Self::Lt(key, integer()?),
         })
+    }
+
+    /// The label that it looks at.
+    pub fn key(&self) -> Symbol {
+        match self {
+            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => *key,
+            Self::Gt(key, _) | Self::Lt(key, _) => *key,
+        }
     }
 
     /// Whether it holds where `label` looks labels up.

@@ -12,6 +12,11 @@ slot! {
     Symbol
 }
 
+impl Symbol {
+    /// The lowest: where ranges of keys begin.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// The table behind [`Symbol`]. It only grows: what is interned (node labels, taints, selectors,
 /// resource names, GPU models) is bounded by what the cluster's nodes ever carried.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]

@@ -1,15 +1,16 @@
 //! The plugins that a configuration can choose by name.
 
-use crate::framework::{ExtensionPoint, Filter, PluginName, PreFilter, Score};
+use crate::framework::{CyclePlugin, ExtensionPoint, Filter, PluginName, PreFilter, Score};
 use crate::plugins::{
-    BestFit, Blocks, DotProduct, Fgd, GpuClustering, GpuFit, GpuPacking, LeastAllocated, NodeAffinity, NodeName,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, RandomChoice, Scarcity,
+    BestFit, Blocks, DotProduct, DynamicResources, Fgd, GpuClustering, GpuFit, GpuPacking, ImageLocality,
+    InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice, Scarcity,
     ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
 };
 
 /// All PreFilter plugins.
 pub(crate) fn pre_filters() -> Vec<Box<dyn PreFilter>> {
-    vec![Box::new(GpuFit), Box::new(NodeName), Box::new(NodeAffinity)]
+    vec![Box::new(GpuFit), Box::new(NodeName), Box::new(NodeAffinity), Box::new(DynamicResources)]
 }
 
 /// All Filter plugins, in kube-scheduler's order.
@@ -46,13 +47,28 @@ pub(crate) fn scores() -> Vec<Box<dyn Score>> {
     ]
 }
 
+/// All plugins that look at the whole cluster, in kube-scheduler's order: those that filter, and those that score.
+pub(crate) fn cyclic(point: ExtensionPoint) -> Vec<Box<dyn CyclePlugin>> {
+    match point {
+        ExtensionPoint::PreFilter => Vec::new(),
+        ExtensionPoint::Filter => {
+            vec![Box::new(PodTopologySpread), Box::new(InterPodAffinity), Box::new(NodeDeclaredFeatures)]
+        }
+        ExtensionPoint::Score => {
+            vec![Box::new(PodTopologySpread), Box::new(InterPodAffinity), Box::new(ImageLocality)]
+        }
+    }
+}
+
 /// The names of the plugins that can be chosen at a point.
 pub fn names(point: ExtensionPoint) -> Vec<PluginName> {
-    match point {
+    let mut names: Vec<_> = match point {
         ExtensionPoint::PreFilter => pre_filters().iter().map(|p| p.name()).collect(),
         ExtensionPoint::Filter => filters().iter().map(|p| p.name()).collect(),
         ExtensionPoint::Score => scores().iter().map(|p| p.name()).collect(),
-    }
+    };
+    names.extend(cyclic(point).iter().map(|p| p.name()));
+    names
 }
 
 /// Whether a plugin must stay: without `GpuFit` a node could be taken for one that has no card for the pod.
@@ -65,11 +81,9 @@ pub fn is_required(point: ExtensionPoint, name: &str) -> bool {
 
 /// The weight of a Score plugin that is enabled without one: kube-scheduler's for its own plugins.
 pub fn default_weight(name: &str) -> i64 {
-    if name == Score::name(&TaintToleration) {
-        3
-    } else if name == Score::name(&NodeAffinity) {
-        2
-    } else {
-        1
+    match name {
+        "TaintToleration" => 3,
+        "NodeAffinity" | "PodTopologySpread" | "InterPodAffinity" => 2,
+        _ => 1,
     }
 }

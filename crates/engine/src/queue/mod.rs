@@ -277,6 +277,14 @@ impl Queue {
         self.unschedulable.range(from.unwrap_or(ClassId(0))..).map(|(class, _)| *class)
     }
 
+    /// Makes a parked pod ready.
+    pub fn wake_pod(&mut self, pod: PodId) {
+        if let Some(Place::Unschedulable(_)) = self.pods.get(&pod).map(|w| w.place) {
+            self.move_to(pod, Place::Active);
+            self.count(Place::Active, Cause::ClusterChange);
+        }
+    }
+
     /// Makes the first parked pod of a class ready.
     pub fn wake(&mut self, class: ClassId) {
         let first = self.unschedulable.get(&class).and_then(|keys| keys.first()).copied();

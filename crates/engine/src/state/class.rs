@@ -6,9 +6,11 @@ use std::sync::Arc;
 use crate::collections::Lookup;
 use crate::model::{
     ClassId, CompiledSelector, CompiledTerm, CompiledToleration, ContainerDemand, GpuRequest, GpuShape, HostPort,
-    Models, PatternId, Pod, RequestError, Symbol, Symbols,
+    Models, PatternId, Pod, RequestError, Symbol, Symbols, WorkloadKind,
 };
+use crate::state::kin::{KinId, Kins};
 use crate::state::pod::Charge;
+use crate::state::relations::Relations;
 
 /// A host port that pods compete for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -51,6 +53,18 @@ pub struct ClassSpec {
     pub selector: CompiledSelector,
     /// Preferred node affinity: weight and term.
     pub preferred: Vec<(i64, CompiledTerm)>,
+    /// What selectors can tell of it.
+    pub kin: KinId,
+    /// What it wants of other pods.
+    pub relations: Option<Arc<Relations>>,
+    /// The controller whose pods had better be spread, for a pod that says nothing of spreading itself.
+    pub controller: Option<(WorkloadKind, Symbol)>,
+    /// Images that it needs, sorted, each as often as a container names it.
+    pub images: Box<[Symbol]>,
+    /// Node features that it cannot do without, sorted.
+    pub node_features: Box<[Symbol]>,
+    /// Resource claims that it waits for.
+    pub claims: bool,
     /// Tolerations.
     pub tolerations: Vec<CompiledToleration>,
     /// What it asks of GPUs.
@@ -66,7 +80,13 @@ pub struct ClassSpec {
 }
 
 impl ClassSpec {
-    pub(super) fn compile(pod: &Pod, profile: Option<u8>, symbols: &mut Symbols, models: &mut Models) -> Self {
+    pub(super) fn compile(
+        pod: &Pod,
+        profile: Option<u8>,
+        symbols: &mut Symbols,
+        models: &mut Models,
+        kins: &mut Kins,
+    ) -> Self {
         let demand = |c: &crate::model::Container| ContainerDemand {
             name: c.name.clone(),
             kind: c.kind,
@@ -80,6 +100,7 @@ impl ClassSpec {
         let mut tolerations: Vec<_> = pod.tolerations.iter().map(|t| CompiledToleration::new(t, symbols)).collect();
         tolerations.sort_unstable();
         tolerations.dedup();
+        let relations = Relations::compile(pod, symbols);
         let preferred = pod.preferred_affinity.iter().filter(|p| p.weight != 0);
         let mut spec = Self {
             profile,
@@ -89,6 +110,12 @@ impl ClassSpec {
             preferred: preferred
                 .filter_map(|p| Some((i64::from(p.weight), CompiledTerm::new(&p.term, symbols)?)))
                 .collect(),
+            kin: kins.acquire(&pod.namespace, &pod.labels, symbols),
+            relations: relations.map(Arc::new),
+            controller: controller(pod, &gpu, symbols),
+            images: images(pod, symbols),
+            node_features: pod.node_features.iter().map(|f| symbols.intern(f)).collect(),
+            claims: !pod.resource_claims.is_empty(),
             tolerations,
             pattern: models.pattern(&gpu.models),
             shape: gpu.shape(),
@@ -99,6 +126,25 @@ impl ClassSpec {
         spec.preferred.sort();
         spec
     }
+}
+
+/// System-wide spreading is for pods that leave it open. Those that ask for a GPU do not: they are packed, since a card
+/// that is left half empty on each node is what this scheduler is there to prevent.
+fn controller(pod: &Pod, gpu: &GpuRequest, symbols: &mut Symbols) -> Option<(WorkloadKind, Symbol)> {
+    let (kind, name) = pod.controller.as_ref()?;
+    let kind = WorkloadKind::of_controller(kind)?;
+    (pod.spread.is_empty() && gpu.is_none()).then(|| (kind, symbols.intern(name)))
+}
+
+/// As a node lists them: a name without tag or digest is that of `:latest`.
+fn images(pod: &Pod, symbols: &mut Symbols) -> Box<[Symbol]> {
+    let tagged = |image: &String| {
+        let name = image.rsplit('/').next().unwrap_or(image);
+        if name.contains(':') || image.contains('@') { image.clone() } else { format!("{image}:latest") }
+    };
+    let mut images: Vec<_> = pod.images.iter().map(|image| symbols.intern(&tagged(image))).collect();
+    images.sort_unstable();
+    images.into()
 }
 
 fn has_seats(pod: &Pod) -> bool {
@@ -140,15 +186,18 @@ pub(super) struct ClassTable {
     by_spec: Lookup<ClassSpec, ClassId>,
     free: BTreeSet<usize>,
     dead: Vec<ClassId>,
+    /// Classes whose pods others have to mind: those with pod affinity or anti-affinity.
+    affine: BTreeSet<ClassId>,
 }
 
 impl ClassTable {
-    /// The class of `spec`, counted once more.
-    pub fn acquire(&mut self, spec: ClassSpec) -> ClassId {
+    /// The class of `spec`, counted once more; takes over the spec's count of its kin.
+    pub fn acquire(&mut self, spec: ClassSpec, kins: &mut Kins) -> ClassId {
         if let Some(id) = self.by_spec.get(&spec) {
             if let Some((_, pods)) = &mut self.classes[id.index()] {
                 *pods += 1;
             }
+            kins.release(spec.kin);
             return *id;
         }
         let at = self.free.pop_first().unwrap_or(self.classes.len());
@@ -158,16 +207,26 @@ impl ClassTable {
             Some(slot) => *slot = class,
             None => self.classes.push(class),
         }
+        if spec.relations.as_ref().is_some_and(|r| r.has_pod_affinity()) {
+            self.affine.insert(id);
+        }
         self.by_spec.insert(spec, id);
         id
     }
 
+    /// Classes with pod affinity or anti-affinity.
+    pub fn affine(&self) -> impl Iterator<Item = &Arc<Class>> {
+        self.affine.iter().map(|id| self.get(*id))
+    }
+
     /// One pod less. The last one frees the class, once [`ClassTable::take_dead`] has named it.
-    pub fn release(&mut self, id: ClassId) {
+    pub fn release(&mut self, id: ClassId, kins: &mut Kins) {
         let Some((class, pods)) = &mut self.classes[id.index()] else { return };
         *pods -= 1;
         if *pods == 0 {
             self.by_spec.remove(&class.spec);
+            self.affine.remove(&id);
+            kins.release(class.spec.kin);
             self.classes[id.index()] = None;
             self.dead.push(id);
         }

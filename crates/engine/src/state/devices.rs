@@ -111,7 +111,7 @@ impl State {
             let somewhere = fits(&matching).or_else(|_| fits(&|_| true));
             somewhere.unwrap_or_else(|_| forced(request, ledger.cards(), |_| false))
         };
-        let allocation = super::record(&placement, request, ledger);
+        let allocation = super::pod_changes::record(&placement, request, ledger);
         let peaks = placement.peaks(request);
         node.ledger_mut().observe(pod, &entry.uid, &peaks);
         node.measure_pod(&entry.uid);

@@ -7,12 +7,13 @@ use smallvec::SmallVec;
 use crate::contract::Notice;
 use crate::ledger::{Card, Closed, Headroom, NodeLedger, Overcommit};
 use crate::model::{
-    CardSpec, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, Partitioning, PodId, PodUid, Resources,
-    Symbol, Symbols,
+    CardSpec, ClassId, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, Partitioning, PodId, PodUid,
+    Resources, Symbol, Symbols,
 };
 use crate::state::class::PortKey;
 use crate::state::groups::GroupId;
-use crate::state::pod::Charge;
+use crate::state::kin::KinId;
+use crate::state::pod::{Charge, Presence};
 
 /// The resource of the seats that our agent hands out next to a share.
 const SEAT_RESOURCE: &str = "nvidia.com/gpu.shared";
@@ -29,6 +30,8 @@ pub struct NodeFacts {
     max_pods: i64,
     offers_seats: bool,
     gpus_withdrawn: bool,
+    images: Box<[(Symbol, i64)]>,
+    features: Box<[Symbol]>,
     cards: Box<[CardSpec]>,
 }
 
@@ -36,6 +39,8 @@ impl NodeFacts {
     pub(super) fn compile(node: &Node, symbols: &mut Symbols) -> Self {
         let mut labels: Vec<_> = node.labels.iter().map(|(k, v)| (symbols.intern(k), symbols.intern(v))).collect();
         labels.sort_unstable();
+        let mut features: Box<[_]> = node.declared_features.iter().map(|f| symbols.intern(f)).collect();
+        features.sort_unstable();
         Self {
             labels: labels.into(),
             taints: node.taints.iter().map(|t| CompiledTaint::new(t, symbols)).collect(),
@@ -44,10 +49,28 @@ impl NodeFacts {
             max_pods: node.allocatable.get("pods").map_or(DEFAULT_MAX_PODS, |q| q.value()),
             offers_seats: offers_seats(node),
             gpus_withdrawn: gpus_withdrawn(node),
+            images: interned(&node.images, symbols),
+            features,
             cards: node.cards.clone().into(),
         }
     }
 
+    /// Whether pods that look at nodes by label, taint or cordon cannot tell it from `other`.
+    pub(super) fn is_same_to_relations(&self, other: &Self) -> bool {
+        (&self.labels, &self.taints, self.unschedulable) == (&other.labels, &other.taints, other.unschedulable)
+    }
+    /// Images that are there, by name, with their sizes in bytes.
+    pub fn images(&self) -> &[(Symbol, i64)] {
+        &self.images
+    }
+    /// The size of an image that is there.
+    pub fn image(&self, name: Symbol) -> Option<i64> {
+        self.images.binary_search_by_key(&name, |i| i.0).ok().map(|at| self.images[at].1)
+    }
+    /// Features that kubelet declares, sorted.
+    pub fn features(&self) -> &[Symbol] {
+        &self.features
+    }
     /// The value of a label.
     pub fn label(&self, key: Symbol) -> Option<Symbol> {
         self.labels.binary_search_by_key(&key, |l| l.0).ok().map(|at| self.labels[at].1)
@@ -83,6 +106,24 @@ impl NodeFacts {
     }
 }
 
+fn interned(images: &[(String, i64)], symbols: &mut Symbols) -> Box<[(Symbol, i64)]> {
+    let mut images: Vec<_> = images.iter().map(|(name, size)| (symbols.intern(name), *size)).collect();
+    images.sort_unstable();
+    images.dedup_by_key(|i| i.0);
+    images.into()
+}
+
+/// How many pods of a kin are on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct KinCount {
+    /// The kin.
+    pub kin: KinId,
+    /// Pods of it.
+    pub pods: u32,
+    /// Those of them that are being deleted.
+    pub terminating: u32,
+}
+
 /// Seats of time-sliced cards that go by the same name are no seats beside a share.
 fn offers_seats(node: &Node) -> bool {
     let shareable = |c: &CardSpec| c.partitioning == Partitioning::OnDemand;
@@ -115,6 +156,10 @@ pub struct NodeState {
     non_zero_memory: i64,
     pods: Vec<PodId>,
     ports: Vec<PortKey>,
+    kin: Vec<KinCount>,
+    /// Its pods by priority, sorted.
+    priorities: SmallVec<[(i32, u32); 2]>,
+    affine: Vec<(ClassId, u32)>,
     ledger: NodeLedger,
     headroom: Headroom,
     bare: bool,
@@ -138,6 +183,9 @@ impl NodeState {
             non_zero_memory: 0,
             pods: Vec::new(),
             ports: Vec::new(),
+            kin: Vec::new(),
+            priorities: SmallVec::new(),
+            affine: Vec::new(),
             ledger,
             headroom: Headroom::default(),
             bare: false,
@@ -187,6 +235,18 @@ impl NodeState {
     pub fn ports(&self) -> &[PortKey] {
         &self.ports
     }
+    /// Its pods by kin, sorted.
+    pub fn kin(&self) -> &[KinCount] {
+        &self.kin
+    }
+    /// The lowest priority of its pods.
+    pub fn lowest_priority(&self) -> Option<i32> {
+        self.priorities.first().map(|(priority, _)| *priority)
+    }
+    /// Classes with pod affinity or anti-affinity that have pods here, and how many; sorted.
+    pub fn affine(&self) -> &[(ClassId, u32)] {
+        &self.affine
+    }
     /// Its GPUs.
     pub fn ledger(&self) -> &NodeLedger {
         &self.ledger
@@ -226,6 +286,8 @@ impl NodeState {
             && self.pods == other.pods
             && self.requested == other.requested
             && self.ports == other.ports
+            && self.kin == other.kin
+            && self.affine == other.affine
             && self.measuring == other.measuring
     }
     pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
@@ -262,24 +324,69 @@ impl NodeState {
         }
     }
 
-    pub(super) fn add_pod(&mut self, pod: PodId, charge: &Charge) {
+    pub(super) fn add_pod(&mut self, pod: PodId, charge: &Charge, presence: Presence) {
         if let Err(at) = self.pods.binary_search(&pod) {
             self.pods.insert(at, pod);
         }
+        self.add(charge, presence);
+    }
+
+    pub(super) fn remove_pod(&mut self, pod: PodId, charge: &Charge, presence: Presence) {
+        if let Ok(at) = self.pods.binary_search(&pod) {
+            self.pods.remove(at);
+        }
+        self.subtract(charge, presence);
+    }
+
+    fn add(&mut self, charge: &Charge, presence: Presence) {
         self.requested.add(&charge.requests);
         self.non_zero_cpu = self.non_zero_cpu.wrapping_add(charge.non_zero_cpu);
         self.non_zero_memory = self.non_zero_memory.wrapping_add(charge.non_zero_memory);
         self.add_ports(&charge.ports);
+        let at = self.kin.binary_search_by_key(&presence.kin, |k| k.kin).unwrap_or_else(|at| {
+            self.kin.insert(at, KinCount { kin: presence.kin, pods: 0, terminating: 0 });
+            at
+        });
+        self.kin[at].pods += 1;
+        self.kin[at].terminating += u32::from(presence.terminating);
+        match self.priorities.binary_search_by_key(&presence.priority, |p| p.0) {
+            Ok(at) => self.priorities[at].1 += 1,
+            Err(at) => self.priorities.insert(at, (presence.priority, 1)),
+        }
+        if let Some(class) = presence.affine {
+            match self.affine.binary_search_by_key(&class, |a| a.0) {
+                Ok(at) => self.affine[at].1 += 1,
+                Err(at) => self.affine.insert(at, (class, 1)),
+            }
+        }
     }
 
-    pub(super) fn remove_pod(&mut self, pod: PodId, charge: &Charge) {
-        if let Ok(at) = self.pods.binary_search(&pod) {
-            self.pods.remove(at);
-        }
+    fn subtract(&mut self, charge: &Charge, presence: Presence) {
         self.requested.subtract(&charge.requests);
         self.non_zero_cpu = self.non_zero_cpu.wrapping_sub(charge.non_zero_cpu);
         self.non_zero_memory = self.non_zero_memory.wrapping_sub(charge.non_zero_memory);
         self.remove_ports(&charge.ports);
+        if let Ok(at) = self.kin.binary_search_by_key(&presence.kin, |k| k.kin) {
+            self.kin[at].pods -= 1;
+            self.kin[at].terminating -= u32::from(presence.terminating);
+            if self.kin[at].pods == 0 {
+                self.kin.remove(at);
+            }
+        }
+        if let Ok(at) = self.priorities.binary_search_by_key(&presence.priority, |p| p.0) {
+            self.priorities[at].1 -= 1;
+            if self.priorities[at].1 == 0 {
+                self.priorities.remove(at);
+            }
+        }
+        if let Some(class) = presence.affine
+            && let Ok(at) = self.affine.binary_search_by_key(&class, |a| a.0)
+        {
+            self.affine[at].1 -= 1;
+            if self.affine[at].1 == 0 {
+                self.affine.remove(at);
+            }
+        }
     }
 
     fn add_ports(&mut self, ports: &[PortKey]) {
@@ -295,13 +402,9 @@ impl NodeState {
         }
     }
 
-    pub(super) fn recharge(&mut self, old: &Charge, new: &Charge) {
-        self.requested.subtract(&old.requests);
-        self.requested.add(&new.requests);
-        self.non_zero_cpu = self.non_zero_cpu.wrapping_sub(old.non_zero_cpu).wrapping_add(new.non_zero_cpu);
-        self.non_zero_memory = self.non_zero_memory.wrapping_sub(old.non_zero_memory).wrapping_add(new.non_zero_memory);
-        self.remove_ports(&old.ports);
-        self.add_ports(&new.ports);
+    pub(super) fn recharge(&mut self, old: (&Charge, Presence), new: (&Charge, Presence)) {
+        self.subtract(old.0, old.1);
+        self.add(new.0, new.1);
     }
 
     /// Works out what is derived after a change; returns what people should know. `O(cards * holders)`.

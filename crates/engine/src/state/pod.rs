@@ -1,12 +1,14 @@
 //! One pod.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
     Allocation, ClassId, ContainerKind, NodeId, Pod, PodId, PodName, PodUid, Resources, Symbols, Timestamp, bounded,
     effective_requests, non_zero_requests,
 };
-use crate::state::class::PortKey;
+use crate::state::class::{ClassSpec, PortKey};
+use crate::state::kin::KinId;
 
 /// What a pod takes of its node besides GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
@@ -34,6 +36,26 @@ impl Charge {
             non_zero_memory: non_zero.get("memory").map_or(0, |q| bounded(q.value())),
             ports: ports.into(),
         }
+    }
+}
+
+/// What other pods see of a pod that is on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Presence {
+    /// What selectors can tell of it.
+    pub kin: KinId,
+    /// Its class, if that has pod affinity or anti-affinity.
+    pub affine: Option<ClassId>,
+    /// Whether it is being deleted: a spread does not count it any more.
+    pub terminating: bool,
+    /// Its priority.
+    pub priority: i32,
+}
+
+impl Presence {
+    pub(super) fn of(spec: &ClassSpec, class: ClassId, terminating: bool, priority: i32) -> Self {
+        let affine = spec.relations.as_ref().is_some_and(|r| r.has_pod_affinity());
+        Self { kin: spec.kin, affine: affine.then_some(class), terminating, priority }
     }
 }
 
@@ -86,6 +108,14 @@ pub struct PodEntry {
     pub created_at: Timestamp,
     /// Its priority.
     pub priority: i32,
+    /// Whether it may have others evicted.
+    pub preempts: bool,
+    /// When it started to run.
+    pub started_at: Option<Timestamp>,
+    /// Whether it is being deleted to make room for another, or is about to be.
+    pub preempted: bool,
+    /// Its labels.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Its class.
     pub class: ClassId,
     /// Closed scheduling gates.
@@ -94,6 +124,8 @@ pub struct PodEntry {
     pub terminating: bool,
     /// What it takes of a node.
     pub charge: Arc<Charge>,
+    /// What others see of it.
+    pub presence: Presence,
     /// Container names and kinds, to read records with; empty where no container asks for a GPU.
     pub containers: Arc<[(String, ContainerKind)]>,
     /// Where it is.
@@ -101,7 +133,7 @@ pub struct PodEntry {
 }
 
 impl PodEntry {
-    pub(super) fn new(pod: &Pod, class: ClassId, charge: Arc<Charge>) -> Self {
+    pub(super) fn new(pod: &Pod, class: ClassId, spec: &ClassSpec) -> Self {
         let asks_gpu = pod.containers.iter().any(|c| !c.gpu.is_empty())
             || pod.assignment.as_ref().is_some_and(|a| a.allocation.is_some());
         let containers: Vec<_> = pod.containers.iter().filter(|_| asks_gpu).map(|c| (c.name.clone(), c.kind)).collect();
@@ -112,10 +144,15 @@ impl PodEntry {
             generation: pod.generation,
             created_at: pod.created_at,
             priority: pod.priority,
+            preempts: pod.preempts,
+            started_at: pod.started_at,
+            preempted: pod.preempted,
+            labels: Arc::new(pod.labels.clone()),
             class,
             gates: pod.gates.clone().into(),
             terminating: pod.terminating,
-            charge,
+            charge: spec.charge.clone(),
+            presence: Presence::of(spec, class, pod.terminating, pod.priority),
             containers: containers.into(),
             placed: None,
         }
@@ -126,10 +163,17 @@ impl PodEntry {
         self
     }
 
-    /// Takes a new version of the pod. The charge of a placed pod changes by `State::recharge`.
-    pub(super) fn update(&mut self, pod: &Pod, class: ClassId, charge: Arc<Charge>) {
-        let fresh = Self::new(pod, class, charge);
-        let charge = if self.placed.is_some() { self.charge.clone() } else { fresh.charge };
-        *self = Self { id: self.id, charge, placed: self.placed.take(), ..fresh };
+    /// Takes a new version of the pod. What its node counts of a placed pod changes by `State::recharge`.
+    pub(super) fn update(&mut self, pod: &Pod, class: ClassId, spec: &ClassSpec) {
+        let mut fresh = Self::new(pod, class, spec);
+        if self.placed.is_some() {
+            (fresh.charge, fresh.presence) = (self.charge.clone(), self.presence);
+        }
+        if fresh.labels == self.labels {
+            fresh.labels = self.labels.clone();
+        }
+        // A version from before the eviction does not undo it.
+        fresh.preempted |= self.preempted;
+        *self = Self { id: self.id, placed: self.placed.take(), ..fresh };
     }
 }

@@ -10,6 +10,7 @@ impl State {
         self.node_by_name = self.nodes.iter().map(|node| (node.name().clone(), node.id())).collect();
         self.pod_by_uid = self.pods.iter().map(|pod| (pod.uid.clone(), pod.id)).collect();
         self.classes.make_index();
+        self.kins.make_index();
         self.mix.make_index();
         self.groups.make_index();
     }

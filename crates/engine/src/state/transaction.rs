@@ -52,6 +52,16 @@ impl Transaction<'_> {
         self.state.unplace(pod)
     }
 
+    /// Puts a pod back where it was before it was removed in this transaction.
+    pub fn put_back(&mut self, pod: PodId, placed: Placed) {
+        self.state.replace(pod, placed);
+    }
+
+    /// Gives back what a pod holds of GPUs, and leaves it where it is.
+    pub fn release_devices(&mut self, pod: PodId) {
+        self.state.release_devices(pod);
+    }
+
     /// A transaction within this one.
     pub fn transaction<T>(&mut self, f: impl FnOnce(&mut Transaction<'_>) -> Resolution<T>) -> T {
         self.state.transaction(f)
@@ -63,7 +73,7 @@ impl State {
     /// debug build also compares the hash of the whole state around a rollback.
     pub(crate) fn transaction<T>(&mut self, f: impl FnOnce(&mut Transaction<'_>) -> Resolution<T>) -> T {
         let before = cfg!(debug_assertions).then(|| self.content_hash());
-        let (mark, notices) = (self.log.len(), self.notices.len());
+        let (mark, notices, disturbances) = (self.log.len(), self.notices.len(), self.disturbances.len());
         self.transactions.push(self.next_transaction);
         self.next_transaction += 1;
         let resolution = f(&mut Transaction { state: self });
@@ -90,6 +100,7 @@ impl State {
                     }
                 }
                 self.notices.truncate(notices);
+                self.disturbances.truncate(disturbances);
                 if let Some(before) = before {
                     assert_eq!(before, self.content_hash(), "a rollback left the state changed");
                 }
@@ -100,6 +111,7 @@ impl State {
 
     fn restore_node(&mut self, node: Box<NodeState>) {
         let current = self.nodes.at(node.id().index());
+        let lowest = (current.lowest_priority(), node.lowest_priority());
         self.changed.remove(&current.generation());
         self.relaxed.remove(&current.relaxed());
         if node.generation() > 0 {
@@ -108,6 +120,7 @@ impl State {
         if node.relaxed() > 0 {
             self.relaxed.insert(node.relaxed(), node.id());
         }
+        self.count_lowest(lowest.0, lowest.1);
         let id = node.id();
         self.nodes.restore(id.index(), node);
         self.price(id);

@@ -268,7 +268,9 @@ impl Run {
     }
     /// The text that was written onto a pod.
     pub fn message(&self, uid: &str) -> String {
-        self.explain(uid).message.map(|m| m.to_string()).unwrap_or_default()
+        let message = self.explain(uid).message.map(|m| m.to_string()).unwrap_or_default();
+        // What preemption says stands behind it, and has tests of its own.
+        message.split(" preemption: ").next().unwrap_or_default().to_owned()
     }
     /// What one plugin scores for a pod that waits, on one node.
     pub fn score(&self, uid: &str, node: &str, plugin: &str) -> Option<i64> {

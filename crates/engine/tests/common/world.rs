@@ -32,6 +32,8 @@ pub struct World {
     /// The last report of each node.
     pub reports: BTreeMap<String, DeviceReport>,
     pub open: Vec<Open>,
+    /// Pods that are to be deleted, and are still there.
+    pub evicted: Vec<String>,
     /// What the engine wanted done, as text.
     pub log: Vec<String>,
     /// All that was asked of the engine, in order: an event, or nothing for a poll.
@@ -52,6 +54,7 @@ impl World {
             pods: BTreeMap::new(),
             reports: BTreeMap::new(),
             open: Vec::new(),
+            evicted: Vec::new(),
             log: Vec::new(),
             tape: Vec::new(),
             busy: 0,
@@ -138,7 +141,8 @@ impl World {
                         self.open.push(Open { ticket, uid, bind: Some((node.to_string(), allocation)) });
                     }
                     Action::PreBind { ticket, uid, .. } => self.open.push(Open { ticket, uid, bind: None }),
-                    Action::SetCondition { .. } | Action::Evict { .. } | Action::Report(_) => {}
+                    Action::Evict { uid, .. } => self.evicted.push(uid.to_string()),
+                    Action::SetCondition { .. } | Action::Nominate { .. } | Action::Report(_) => {}
                 }
             }
         }
@@ -159,7 +163,10 @@ impl World {
     pub fn quiesce(&mut self) {
         for _ in 0..200 {
             self.rest();
-            if !self.open.is_empty() {
+            if let Some(uid) = self.evicted.pop() {
+                self.pods.remove(&uid);
+                self.send(Event::PodDeleted { uid: uid.as_str().into() });
+            } else if !self.open.is_empty() {
                 self.answer(0, true, false);
             } else if let Some(next) = self.engine.next_wakeup() {
                 self.now = self.now.max(next);

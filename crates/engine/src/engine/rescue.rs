@@ -1,0 +1,163 @@
+//! A pod that fits nowhere: others may have to make room; else it says why, and waits.
+
+use std::sync::Arc;
+
+use crate::contract::{Action, ConditionReason, EvictReason};
+use crate::engine::{Engine, profile_for};
+use crate::framework::Rescue;
+use crate::model::{NodeId, PodId, Timestamp};
+use crate::preemption::Attempt;
+use crate::state::{Class, Resolution, Stage};
+
+impl Engine {
+    /// Asks the PostFilter plugins; returns whether they came to an end within the step budget. `nodes` are those where
+    /// something could be freed.
+    pub(super) fn rescue(
+        &mut self,
+        now: Timestamp,
+        pod: PodId,
+        class: &Arc<Class>,
+        message: Arc<str>,
+        nodes: &[NodeId],
+    ) -> bool {
+        let (Some(profile), Some(uid)) = (profile_for(&self.profiles, class), self.uid_of(pod)) else {
+            return true;
+        };
+        let mut search = self.search.take().filter(|(owner, _)| *owner == uid).map(|(_, search)| search);
+        let (mut text, mut preempts) = (message.to_string(), None);
+        for plugin in profile.post_filters() {
+            let (offset, steps) = (self.decisions, &mut self.steps);
+            let rescue = self.state.transaction(|what_if| {
+                let attempt = Attempt { pod, resolvable: nodes, offset, steps, search: &mut search };
+                Resolution::Rollback(plugin.post_filter(what_if, profile, attempt))
+            });
+            match rescue {
+                Rescue::Nothing => {}
+                Rescue::Helpless(why) => text = format!("{text} {why}"),
+                Rescue::Unfinished => {
+                    self.search = search.map(|search| (uid, search));
+                    return false;
+                }
+                Rescue::Preempt { node, victims } => {
+                    preempts = Some((node, victims));
+                    break;
+                }
+            }
+        }
+        self.park(now, pod, class);
+        match preempts {
+            Some((node, victims)) => text = format!("{text} {}", self.preempt(now, pod, node, &victims)),
+            None => self.forgo_nomination(pod, nodes),
+        }
+        self.say(pod, ConditionReason::Unschedulable, text.into());
+        true
+    }
+
+    /// The attempt is over: the pod waits for a change.
+    fn park(&mut self, now: Timestamp, pod: PodId, class: &Class) {
+        self.finish_attempt(pod);
+        self.state.end_decision();
+        self.queue.park(pod, class.id, self.retry_after.map(|after| now + after));
+    }
+
+    /// Nobody could make room: the pod says why, and waits for a change.
+    pub(super) fn give_up(&mut self, now: Timestamp, pod: PodId, class: &Class, message: Arc<str>) -> bool {
+        self.park(now, pod, class);
+        self.say(pod, ConditionReason::Unschedulable, message);
+        true
+    }
+
+    /// Has the victims deleted and keeps the node for the pod; returns what to say of it.
+    fn preempt(&mut self, now: Timestamp, pod: PodId, node: NodeId, victims: &[PodId]) -> String {
+        let (Some(entry), Some(state)) = (self.state.pod(pod), self.state.node(node)) else { return String::new() };
+        let (uid, name, priority, node_name) =
+            (entry.uid.clone(), entry.name.clone(), entry.priority, state.name().clone());
+        let scheduler = self.scheduler_of(pod).unwrap_or_default();
+        for victim in victims {
+            self.evict_for(now, *victim, &node_name, (&uid, &name), &scheduler);
+        }
+        let waits = victims.iter().any(|v| self.state.pod(*v).is_some_and(|p| p.placed.is_some()));
+        // Whoever was to have this room and matters less looks for another one.
+        let lower = |other: &PodId| *other != pod && self.state.pod(*other).is_some_and(|p| p.priority < priority);
+        let displaced: Vec<PodId> = self.state.nominated_on(node).filter(lower).collect();
+        for other in displaced {
+            self.nominate(other, None);
+        }
+        self.nominate(pod, Some(node));
+        if !waits {
+            // All of them were only placed in our own books: there is nobody to wait for.
+            self.queue.wake_pod(pod);
+        }
+        self.preemptions.attempts += 1;
+        self.preemptions.victims += u64::try_from(victims.len()).unwrap_or(u64::MAX);
+        format!(
+            "preemption: found a potential placement for pod on node {node_name}, preempting {} victims",
+            victims.len()
+        )
+    }
+
+    fn evict_for(
+        &mut self,
+        now: Timestamp,
+        victim: PodId,
+        node: &Arc<str>,
+        preemptor: (&crate::model::PodUid, &crate::model::PodName),
+        scheduler: &str,
+    ) {
+        let Some(entry) = self.state.pod(victim) else { return };
+        if entry.terminating || entry.preempted {
+            return;
+        }
+        // One whose bind is not out yet is only taken back: nobody but us knows that it is placed.
+        let assumed = entry.placed.as_ref().is_some_and(|p| p.stage == Stage::Assumed);
+        if assumed && self.bindings.is_early(victim) {
+            let why = format!("preempted by pod {} on node {node}", preemptor.1);
+            self.fail(now, victim, ConditionReason::Unschedulable, why);
+            return;
+        }
+        let (uid, pod) = (entry.uid.clone(), entry.name.clone());
+        self.state.mark_preempted(victim);
+        self.outbox.push_back(Action::Evict {
+            uid,
+            pod,
+            node: node.clone(),
+            reason: EvictReason::Preempted,
+            message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
+            preemptor: Some((preemptor.0.clone(), preemptor.1.clone())),
+        });
+    }
+
+    /// A pod that finds no room by preemption gives up the node that was kept for it, unless others are on their way
+    /// out for it.
+    fn forgo_nomination(&mut self, pod: PodId, nodes: &[NodeId]) {
+        let Some(node) = self.state.nominated_node(pod) else { return };
+        let priority = self.state.pod(pod).map_or(i32::MIN, |p| p.priority);
+        let leaving = |id: &PodId| self.state.pod(*id).is_some_and(|p| p.preempted && p.priority < priority);
+        let waits = self.state.node(node).is_some_and(|n| n.pods().iter().any(leaving));
+        if !(waits && nodes.binary_search(&node).is_ok()) {
+            self.nominate(pod, None);
+        }
+    }
+
+    /// Keeps a node for a pod, or none any more, and says so.
+    pub(super) fn nominate(&mut self, pod: PodId, node: Option<NodeId>) {
+        if self.state.nominated_node(pod) == node {
+            return;
+        }
+        self.state.nominate(pod, node);
+        let Some(entry) = self.state.pod(pod) else { return };
+        let name = node.and_then(|node| self.state.node(node)).map(|n| n.name().clone());
+        self.outbox.push_back(Action::Nominate { uid: entry.uid.clone(), pod: entry.name.clone(), node: name });
+    }
+
+    /// Makes pods ready for which a node that changed for the better is kept, and that would fit there.
+    pub(super) fn wake_nominated(&mut self, node: NodeId) {
+        let pods: Vec<PodId> = self.state.nominated_on(node).collect();
+        for pod in pods {
+            let Some(class) = self.state.pod(pod).map(|p| p.class) else { continue };
+            if self.would_fit(class, node) {
+                self.queue.wake_pod(pod);
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a pod fits, with regard to pods that room is being made for.
+
+use smallvec::SmallVec;
+
+use crate::framework::{PluginName, PreFiltered, Profile, Reason, Rejection, find_cards};
+use crate::ledger::{CardChoice, Placement};
+use crate::model::{NodeId, PodId};
+use crate::state::{Class, Resolution, State, Transaction};
+
+const NOMINATED: PluginName = "NominatedPods";
+
+/// Why `class` does not fit on a node as it is: what all filters say. `O(plugins)`, and `O(nodes)` where some of them
+/// look at the whole cluster.
+pub(super) fn rejection(
+    state: &State,
+    profile: &Profile,
+    class: &Class,
+    pre: &PreFiltered,
+    node: NodeId,
+) -> Option<Rejection> {
+    let node = state.node(node)?;
+    if let Some(rejection) = profile.rejection(state, class, pre, node) {
+        return Some(rejection);
+    }
+    let cycle = profile.begin_cycle(state, class);
+    if let Some((plugin, reason)) = cycle.pre_filter() {
+        return Some(Rejection { plugin, permanent: true, reasons: SmallVec::from_iter([reason]) });
+    }
+    cycle.reject(node)
+}
+
+/// Why `pod` does not fit on a node beside those that room is being made for there: pods of its priority or a higher
+/// one. They count as if they were there already; what pods hold that are being deleted is theirs.
+pub(crate) fn fits_beside_nominated(
+    what_if: &mut Transaction<'_>,
+    profile: &Profile,
+    class: &Class,
+    pod: PodId,
+    node: NodeId,
+) -> Option<Rejection> {
+    let priority = what_if.pod(pod).map(|p| p.priority)?;
+    let awaited = |other: &PodId| {
+        let other = what_if.pod(*other).filter(|o| o.id != pod && o.placed.is_none());
+        other.is_some_and(|o| o.priority >= priority)
+    };
+    let others: Vec<PodId> = what_if.nominated_on(node).filter(awaited).collect();
+    if others.is_empty() {
+        return None;
+    }
+    what_if.transaction(|what_if| {
+        let leaving: Vec<PodId> = what_if.node(node).map(|n| n.pods().to_vec()).unwrap_or_default();
+        for pod in leaving {
+            if what_if.pod(pod).is_some_and(|p| p.terminating || p.preempted) {
+                what_if.release_devices(pod);
+            }
+        }
+        let mut homeless = false;
+        for other in others {
+            let Some(class) = what_if.pod(other).map(|p| what_if.class(p.class).clone()) else { continue };
+            let Some(state) = what_if.node(node) else { continue };
+            let placement = find_cards(what_if, &class, state, CardChoice::SmallestRemainder);
+            homeless |= placement.is_err();
+            what_if.place(other, node, &placement.unwrap_or_else(|_| Placement::default()));
+        }
+        if homeless && !class.spec.gpu.is_none() {
+            let reasons = SmallVec::from_iter([Reason::Nominated]);
+            return Resolution::Rollback(Some(Rejection { plugin: NOMINATED, permanent: false, reasons }));
+        }
+        let pre = profile.pre_filter(what_if, class);
+        Resolution::Rollback(rejection(what_if, profile, class, &pre, node))
+    })
+}

@@ -21,6 +21,7 @@ mod node;
 mod pod;
 mod problem;
 mod quantity;
+mod selector;
 mod time;
 
 pub use device_report::read_device_report;

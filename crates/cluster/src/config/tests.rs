@@ -77,7 +77,9 @@ fn plugins_are_merged_as_kube_scheduler_does() {
     let profile = &engine.profiles[0].profile;
     // FGD stays in its place with a new weight; what was taken out and put back comes last.
     let scores = [("NodeAffinity", 2), ("FGD", 2), ("BestFit", 3), ("TaintToleration", 3)];
-    assert_eq!(profile.plugins(ExtensionPoint::Score), scores);
+    // Those that look at the whole cluster are asked last.
+    let late = [("PodTopologySpread", 2), ("InterPodAffinity", 2), ("ImageLocality", 1)];
+    assert_eq!(profile.plugins(ExtensionPoint::Score), [&scores[..], &late[..]].concat());
     let filters: Vec<_> = profile.plugins(ExtensionPoint::Filter).into_iter().map(|(name, _)| name).collect();
     assert_eq!(filters, ["GpuFit", "NodeName"]);
     // An engine takes it.

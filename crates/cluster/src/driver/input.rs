@@ -2,7 +2,10 @@
 
 use gpu_scheduler_engine::model::Ticket;
 
-use crate::objects::{GpuNodeState, Node, ObjectMeta, Pod};
+use crate::objects::{
+    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
+    StatefulSet,
+};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +16,8 @@ pub enum Input {
     Pods(Change<Pod>),
     /// The watch of agents' reports.
     Reports(Change<GpuNodeState>),
+    /// The watch of what is around them.
+    Around(Around),
     /// The answer to a bind request.
     BindAnswered {
         /// Of this order.
@@ -27,6 +32,29 @@ pub enum Input {
         /// The answer.
         answer: ReadAnswer,
     },
+}
+
+/// What the watches of kinds deliver that only say something about pods and nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Around {
+    /// Namespaces.
+    Namespaces(Change<Namespace>),
+    /// Services.
+    Services(Change<Service>),
+    /// ReplicationControllers.
+    ReplicationControllers(Change<ReplicationController>),
+    /// ReplicaSets.
+    ReplicaSets(Change<ReplicaSet>),
+    /// StatefulSets.
+    StatefulSets(Change<StatefulSet>),
+    /// PodDisruptionBudgets.
+    DisruptionBudgets(Change<PodDisruptionBudget>),
+}
+
+impl Around {
+    /// The kinds' names: nothing is decided before all of them have been listed once.
+    pub const KINDS: [&'static str; 6] =
+        ["Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"];
 }
 
 /// What a watch delivers: a list from time to time, between [`Change::Restarted`] and [`Change::Synced`], and changes.
@@ -75,7 +103,17 @@ macro_rules! named {
         }
     )*};
 }
-named!(Node, Pod, GpuNodeState);
+named!(
+    Node,
+    Pod,
+    GpuNodeState,
+    Namespace,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    PodDisruptionBudget
+);
 
 impl<T: Named> Seen<T> {
     /// The metadata.

@@ -4,6 +4,7 @@
 //! No I/O and no clock: time is an argument, so the same inputs give the same effects. Whoever runs it
 //! ([`crate::live`], or a test with a model of the API server) carries the effects out.
 
+mod around;
 mod binds;
 mod effect;
 mod explain;
@@ -19,12 +20,13 @@ use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Ou
 use crate::journal::Recorded;
 use crate::objects;
 use crate::{allocation, read_device_report, read_node, read_pod};
+use around::Neighbours;
 use binds::{Binds, Verdict};
 use problems::Problems;
 use sync::Sync;
 
 pub use effect::{BindOrder, Effect};
-pub use input::{BindAnswer, Change, Input, Named, ReadAnswer, Seen};
+pub use input::{Around, BindAnswer, Change, Input, Named, ReadAnswer, Seen};
 
 /// What [`Driver::poll`] says.
 #[allow(clippy::large_enum_variant)] // made, matched and gone: a box each would cost more than the room
@@ -61,6 +63,7 @@ pub struct Driver {
     pods: Sync<PodUid>,
     nodes: Sync<String>,
     reports: Sync<String>,
+    neighbours: Neighbours,
     binds: Binds,
     problems: Problems,
     effects: VecDeque<Effect>,
@@ -76,6 +79,7 @@ impl Driver {
             pods: Sync::default(),
             nodes: Sync::default(),
             reports: Sync::default(),
+            neighbours: Neighbours::default(),
             binds: Binds::default(),
             problems: Problems::default(),
             effects: VecDeque::new(),
@@ -91,7 +95,7 @@ impl Driver {
 
     /// Whether all watches have delivered all there was: before that, nothing is decided.
     pub fn synced(&self) -> bool {
-        self.pods.synced() && self.nodes.synced() && self.reports.synced()
+        self.pods.synced() && self.nodes.synced() && self.reports.synced() && self.neighbours.synced()
     }
 
     /// Binds on their way.
@@ -110,6 +114,7 @@ impl Driver {
             Input::Nodes(change) => self.take_node(now, change),
             Input::Pods(change) => self.take_pod(now, change),
             Input::Reports(change) => self.take_report(now, change),
+            Input::Around(around) => self.take_around(now, around),
             Input::BindAnswered { ticket, answer } => {
                 let verdict = self.binds.answered(ticket, answer);
                 self.settle(now, verdict);

@@ -53,8 +53,24 @@ impl Bed {
         let mut bed = Self { driver, now: Timestamp(1_000_000) };
         bed.list(Input::Nodes, nodes);
         bed.list(Input::Reports, Vec::new());
+        bed.nothing_around();
         bed.list(Input::Pods, pods);
         bed
+    }
+
+    /// Nothing exists of the kinds that only say something about pods and nodes.
+    fn nothing_around(&mut self) {
+        use Around::*;
+        for around in [
+            Namespaces(Change::Absent),
+            Services(Change::Absent),
+            ReplicationControllers(Change::Absent),
+            ReplicaSets(Change::Absent),
+            StatefulSets(Change::Absent),
+            DisruptionBudgets(Change::Absent),
+        ] {
+            self.take(Input::Around(around));
+        }
     }
 
     fn list<T>(&mut self, wrap: fn(Change<T>) -> Input, objects: Vec<Seen<T>>) {
@@ -124,6 +140,8 @@ fn nothing_is_decided_before_everything_was_seen() {
     assert_eq!(bed.driver.next_wakeup(), None);
     // A server that does not know the reports' kind has none.
     bed.take(Input::Reports(Change::Absent));
+    assert_eq!(bed.effects(), []);
+    bed.nothing_around();
     assert_eq!(bed.bind().pod.to_string(), "d/a");
 }
 

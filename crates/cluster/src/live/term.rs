@@ -18,7 +18,7 @@ use super::fence::Fence;
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
-use crate::driver::{BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn};
+use crate::driver::{Around, BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn};
 use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, WriteKind, WriteResult, per_model};
 use crate::objects;
 use crate::problem::Problem;
@@ -68,7 +68,14 @@ impl Term<'_> {
         let mut tasks = JoinSet::new();
         tasks.spawn(watch::<objects::Node>(self.client.clone(), Input::Nodes, inputs.clone(), self.metrics.clone()));
         tasks.spawn(watch::<objects::Pod>(self.client.clone(), Input::Pods, inputs.clone(), self.metrics.clone()));
-        tasks.spawn(watch::<objects::GpuNodeState>(self.client, Input::Reports, inputs, self.metrics.clone()));
+        tasks.spawn(watch::<objects::GpuNodeState>(
+            self.client.clone(),
+            Input::Reports,
+            inputs.clone(),
+            self.metrics.clone(),
+        ));
+        watch_around(&mut tasks, &self.client, &inputs, &self.metrics);
+        drop(inputs);
         let writer = Writer::new(self.writes, self.fence);
         let teller = Teller::new(writer.clone(), self.reporter, self.metrics.clone());
         tasks.spawn(teller.clone().run());
@@ -132,6 +139,24 @@ impl Term<'_> {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Watches the kinds that say something about pods and nodes.
+fn watch_around(tasks: &mut JoinSet<()>, client: &Client, inputs: &mpsc::Sender<Input>, metrics: &Metrics) {
+    macro_rules! watch {
+        ($($kind:ident as $input:ident),*) => {$(
+            let wrap = |change| Input::Around(Around::$input(change));
+            tasks.spawn(watch::<objects::$kind>(client.clone(), wrap, inputs.clone(), metrics.clone()));
+        )*};
+    }
+    watch!(
+        Namespace as Namespaces,
+        Service as Services,
+        ReplicationController as ReplicationControllers,
+        ReplicaSet as ReplicaSets,
+        StatefulSet as StatefulSets,
+        PodDisruptionBudget as DisruptionBudgets
+    );
 }
 
 /// The loop's own things.
@@ -339,12 +364,12 @@ async fn rest(pause: Duration) {
     }
 }
 
+/// The watch that a problem's object came by.
 fn problem_kind(problem: &Problem) -> Watched {
-    match problem.origin.identity.as_ref().map(|i| i.kind.as_str()) {
-        Some("Node") => Watched::Nodes,
-        Some("GPUNodeState") => Watched::GpuNodeStates,
-        _ => Watched::Pods,
-    }
+    let kind = problem.origin.identity.as_ref().map(|i| i.kind.as_str()).unwrap_or_default();
+    // Resource names are the kinds' in lower case, and many of them.
+    let plural = format!("{}s", kind.to_lowercase());
+    Watched::ALL.iter().copied().find(|watched| watched.as_str() == plural).unwrap_or(Watched::Pods)
 }
 
 fn since(earlier: Timestamp, later: Timestamp) -> Duration {

@@ -12,7 +12,10 @@ use serde_json::value::RawValue;
 
 use crate::driver::{Named, Seen};
 use crate::metrics::Watched as Name;
-use crate::objects::{GpuNodeState, Node, ObjectMeta, Pod};
+use crate::objects::{
+    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
+    StatefulSet,
+};
 
 /// A kind that is watched.
 pub trait Kind: Named + DeserializeOwned + Debug + Clone + Send + 'static {
@@ -53,6 +56,23 @@ impl Kind for GpuNodeState {
     const NAME: Name = Name::GpuNodeStates;
     const OPTIONAL: bool = true;
 }
+
+macro_rules! kind {
+    ($object:ident, $group:literal, $name:ident) => {
+        impl Kind for $object {
+            const GROUP: &'static str = $group;
+            const VERSION: &'static str = "v1";
+            const KIND: &'static str = stringify!($object);
+            const NAME: Name = Name::$name;
+        }
+    };
+}
+kind!(Namespace, "", Namespaces);
+kind!(Service, "", Services);
+kind!(ReplicationController, "", ReplicationControllers);
+kind!(ReplicaSet, "apps", ReplicaSets);
+kind!(StatefulSet, "apps", StatefulSets);
+kind!(PodDisruptionBudget, "policy", DisruptionBudgets);
 
 /// An object of a watch. Decoding it never fails, so that one broken object costs nobody else.
 #[derive(Debug, Clone)]

@@ -139,6 +139,18 @@ label_values! {
         Pods => "pods",
         /// Reports of cards.
         GpuNodeStates => "gpunodestates",
+        /// Namespaces.
+        Namespaces => "namespaces",
+        /// Services.
+        Services => "services",
+        /// ReplicationControllers.
+        ReplicationControllers => "replicationcontrollers",
+        /// ReplicaSets.
+        ReplicaSets => "replicasets",
+        /// StatefulSets.
+        StatefulSets => "statefulsets",
+        /// PodDisruptionBudgets.
+        DisruptionBudgets => "poddisruptionbudgets",
     }
 }
 

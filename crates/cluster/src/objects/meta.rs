@@ -41,6 +41,9 @@ pub struct ObjectMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
+    /// The owner's name.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
     /// The owner's kind.
     #[serde(deserialize_with = "nullable")]
     pub kind: String,

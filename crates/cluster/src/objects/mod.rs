@@ -6,15 +6,24 @@ mod lenient;
 mod meta;
 mod node;
 mod pod;
+mod pod_affinity;
+mod selector;
+mod workload;
 
 pub use gpu_node_state::{
     GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder, ReportedLink, ReportedPartition,
 };
 pub use lenient::{Quantities, RawQuantity};
 pub use meta::{ObjectMeta, OwnerReference};
-pub use node::{Node, NodeSpec, NodeStatus, Taint};
+pub use node::{ContainerImage, Node, NodeSpec, NodeStatus, Taint};
 pub use pod::{
-    Affinity, Container, ContainerPort, ContainerStatus, NodeAffinity, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, Pod, PodCondition, PodSpec, PodStatus, PreferredSchedulingTerm, ResourceRequirements,
-    SchedulingGate, Toleration,
+    Affinity, Container, ContainerPort, ContainerStatus, ImageVolume, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,
+    PreferredSchedulingTerm, ResourceRequirements, RestartRule, SchedulingGate, Toleration, Volume, VolumeMount,
+};
+pub use pod_affinity::{PodAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm};
+pub use selector::{LabelSelector, LabelSelectorRequirement};
+pub use workload::{
+    LabelsSpec, Namespace, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, ReplicationController,
+    SelectorSpec, Service, StatefulSet,
 };

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::lenient::{Quantities, RawQuantity, list, nullable, texts};
 use super::meta::ObjectMeta;
+use super::pod_affinity::{PodAffinity, TopologySpreadConstraint};
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -38,6 +39,20 @@ pub struct PodSpec {
     /// Whether it uses its node's network: then its container ports are host ports.
     #[serde(deserialize_with = "nullable")]
     pub host_network: bool,
+    /// Whether it runs in its node's user namespace.
+    pub host_users: Option<bool>,
+    /// `Never` keeps it from having others evicted.
+    #[serde(deserialize_with = "nullable")]
+    pub preemption_policy: String,
+    /// How it is to be spread.
+    #[serde(deserialize_with = "list")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Claims of devices.
+    #[serde(deserialize_with = "list")]
+    pub resource_claims: Vec<PodResourceClaim>,
+    /// Volumes.
+    #[serde(deserialize_with = "list")]
+    pub volumes: Vec<Volume>,
     /// Init containers and sidecars.
     #[serde(deserialize_with = "list")]
     pub init_containers: Vec<Container>,
@@ -64,6 +79,50 @@ pub struct PodSpec {
     pub scheduling_gates: Vec<SchedulingGate>,
 }
 
+/// A claim of devices.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    /// Its name within the pod.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
+}
+
+/// A volume, as far as it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Volume {
+    /// An image that is mounted.
+    pub image: Option<ImageVolume>,
+}
+
+/// An image that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ImageVolume {
+    /// Its name.
+    #[serde(deserialize_with = "nullable")]
+    pub reference: String,
+}
+
+/// A rule for when a container ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RestartRule {
+    /// What happens, as text.
+    #[serde(deserialize_with = "nullable")]
+    pub action: String,
+}
+
+/// Where a volume is mounted, as far as it is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeMount {
+    /// Options of the mount.
+    #[serde(deserialize_with = "list")]
+    pub bind_mount_options: Vec<String>,
+}
+
 /// A container of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -71,6 +130,15 @@ pub struct Container {
     /// Name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
+    /// Image.
+    #[serde(deserialize_with = "nullable")]
+    pub image: String,
+    /// What happens when it ends.
+    #[serde(deserialize_with = "list")]
+    pub restart_policy_rules: Vec<RestartRule>,
+    /// Where volumes are mounted.
+    #[serde(deserialize_with = "list")]
+    pub volume_mounts: Vec<VolumeMount>,
     /// `Always` on an init container makes it a sidecar.
     #[serde(deserialize_with = "nullable")]
     pub restart_policy: String,
@@ -127,6 +195,12 @@ pub struct Affinity {
     /// Node affinity.
     #[serde(deserialize_with = "nullable")]
     pub node_affinity: NodeAffinity,
+    /// Affinity to other pods.
+    #[serde(deserialize_with = "nullable")]
+    pub pod_affinity: PodAffinity,
+    /// Anti-affinity to other pods.
+    #[serde(deserialize_with = "nullable")]
+    pub pod_anti_affinity: PodAffinity,
 }
 
 /// Node affinity.
@@ -219,6 +293,11 @@ pub struct SchedulingGate {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
+    /// Node on which room is being made for it.
+    #[serde(deserialize_with = "nullable")]
+    pub nominated_node_name: String,
+    /// When it started to run, RFC 3339.
+    pub start_time: Option<String>,
     /// Phase.
     #[serde(deserialize_with = "nullable")]
     pub phase: String,

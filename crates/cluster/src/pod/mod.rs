@@ -1,6 +1,8 @@
 //! A Kubernetes pod as a fact for the engine.
 
 mod affinity;
+mod features;
+mod relations;
 mod resources;
 
 use std::sync::Arc;
@@ -145,6 +147,25 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
 
     (pod.required_affinity, pod.preferred_affinity) = affinity::node_affinity(&spec.affinity.node_affinity, findings);
     pod.tolerations = affinity::tolerations(&spec.tolerations, findings);
+    let affinity = &spec.affinity;
+    pod.pod_affinity = relations::pod_affinity(&affinity.pod_affinity, "spec.affinity.podAffinity", findings);
+    pod.pod_anti_affinity =
+        relations::pod_affinity(&affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", findings);
+    pod.spread = relations::spread(&spec.topology_spread_constraints, findings);
+    let containers = spec.init_containers.iter().chain(&spec.containers).map(|c| &c.image);
+    let images = containers.chain(spec.volumes.iter().filter_map(|v| v.image.as_ref()).map(|i| &i.reference));
+    pod.images = images.filter(|image| !image.is_empty()).cloned().collect();
+    pod.node_features = features::needed(spec);
+    pod.resource_claims = spec.resource_claims.iter().map(|claim| claim.name.clone()).collect();
+    pod.preempts = spec.preemption_policy != "Never";
+    let owner = metadata.owner_references.iter().find(|owner| owner.controller);
+    pod.controller = owner.map(|owner| (owner.kind.clone(), owner.name.clone()));
+    pod.nominated_node = Some(status.nominated_node_name.clone()).filter(|node| !node.is_empty());
+    pod.started_at = time::read(status.start_time.as_deref(), "status.startTime", findings);
+    pod.preempted = status
+        .conditions
+        .iter()
+        .any(|c| c.kind == "DisruptionTarget" && c.status == "True" && c.reason == "PreemptionByScheduler");
     pod.assignment = (!spec.node_name.is_empty())
         .then(|| Assignment { node: spec.node_name.clone(), allocation: record(metadata, findings) });
 

@@ -1,0 +1,169 @@
+//! Kinds that only say something about pods and nodes: each object is a fact, and its end is one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpu_scheduler_engine::Event;
+use gpu_scheduler_engine::model::{DisruptionBudget, LabelSelector, Timestamp, Workload, WorkloadKind, WorkloadName};
+
+use super::Driver;
+use super::input::{Around, Change, Named, Seen};
+use super::sync::Sync;
+use crate::objects;
+use crate::pod::DEFAULT_NAMESPACE;
+use crate::problem::Finding;
+use crate::selector::optional_selector;
+
+/// Namespace, empty for kinds that have none, and name.
+type Key = (String, String);
+
+/// A kind of which facts are made one by one.
+pub(super) trait Neighbour: Named {
+    /// The kind's name.
+    const KIND: &'static str;
+    /// What the engine is told of an object.
+    fn applied(self, findings: &mut Vec<Finding>) -> Event;
+    /// What the engine is told of its end.
+    fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event;
+}
+
+/// How far the watch of such a kind is, and what it has shown.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    sync: Sync<Key>,
+    known: BTreeSet<Key>,
+}
+
+/// All such kinds, by name.
+#[derive(Debug)]
+pub(super) struct Neighbours(BTreeMap<&'static str, Kept>);
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self(Around::KINDS.iter().map(|kind| (*kind, Kept::default())).collect())
+    }
+}
+
+impl Neighbours {
+    pub fn synced(&self) -> bool {
+        self.0.values().all(|kept| kept.sync.synced())
+    }
+}
+
+impl Driver {
+    pub(super) fn take_around(&mut self, now: Timestamp, around: Around) {
+        match around {
+            Around::Namespaces(change) => self.take_neighbour(now, change),
+            Around::Services(change) => self.take_neighbour(now, change),
+            Around::ReplicationControllers(change) => self.take_neighbour(now, change),
+            Around::ReplicaSets(change) => self.take_neighbour(now, change),
+            Around::StatefulSets(change) => self.take_neighbour(now, change),
+            Around::DisruptionBudgets(change) => self.take_neighbour(now, change),
+        }
+    }
+
+    fn take_neighbour<T: Neighbour>(&mut self, now: Timestamp, change: Change<T>) {
+        let kept = self.neighbours.0.entry(T::KIND).or_default();
+        match change {
+            Change::Restarted => kept.sync.restart(),
+            Change::Listed(seen) | Change::Applied(seen) => {
+                let key = key(&seen);
+                kept.sync.saw(key.clone());
+                kept.known.insert(key);
+                let fact = self.problems.readable(T::KIND, seen, &mut self.effects, T::applied);
+                if let Some(event) = fact {
+                    self.engine.handle(now, event);
+                }
+            }
+            Change::Deleted(seen) => {
+                let key = key(&seen);
+                kept.sync.lost(&key);
+                kept.known.remove(&key);
+                self.problems.forget(T::KIND, &key.0, &key.1);
+                self.engine.handle(now, T::deleted(key.0.into(), key.1.into()));
+            }
+            Change::Synced | Change::Absent => {
+                for key in kept.sync.finish(kept.known.iter().cloned().collect::<Vec<_>>().into_iter()) {
+                    kept.known.remove(&key);
+                    self.engine.handle(now, T::deleted(key.0.into(), key.1.into()));
+                }
+            }
+        }
+    }
+}
+
+fn key<T: Named>(seen: &Seen<T>) -> Key {
+    seen.reference()
+}
+
+/// Namespace and name.
+fn names(metadata: &objects::ObjectMeta) -> (Arc<str>, Arc<str>) {
+    let namespace = metadata.namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or(DEFAULT_NAMESPACE);
+    (namespace.into(), metadata.name.as_str().into())
+}
+
+impl Neighbour for objects::Namespace {
+    const KIND: &'static str = "Namespace";
+    fn applied(self, _findings: &mut Vec<Finding>) -> Event {
+        Event::NamespaceApplied { name: self.metadata.name.as_str().into(), labels: self.metadata.labels }
+    }
+    fn deleted(_namespace: Arc<str>, name: Arc<str>) -> Event {
+        Event::NamespaceDeleted { name }
+    }
+}
+
+fn workload(kind: WorkloadKind, metadata: &objects::ObjectMeta, selector: Option<LabelSelector>) -> Event {
+    let (namespace, name) = names(metadata);
+    Event::WorkloadApplied(Box::new(Workload { name: WorkloadName { kind, namespace, name }, selector }))
+}
+
+macro_rules! selects_by_labels {
+    ($object:ident) => {
+        impl Neighbour for objects::$object {
+            const KIND: &'static str = stringify!($object);
+            fn applied(self, _findings: &mut Vec<Finding>) -> Event {
+                let selector = LabelSelector::of_labels(&self.spec.selector);
+                workload(WorkloadKind::$object, &self.metadata, Some(selector))
+            }
+            fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event {
+                Event::WorkloadDeleted(WorkloadName { kind: WorkloadKind::$object, namespace, name })
+            }
+        }
+    };
+}
+selects_by_labels!(Service);
+selects_by_labels!(ReplicationController);
+
+macro_rules! selects {
+    ($object:ident) => {
+        impl Neighbour for objects::$object {
+            const KIND: &'static str = stringify!($object);
+            fn applied(self, findings: &mut Vec<Finding>) -> Event {
+                let selector = optional_selector(self.spec.selector.as_ref(), "spec.selector", findings);
+                workload(WorkloadKind::$object, &self.metadata, selector)
+            }
+            fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event {
+                Event::WorkloadDeleted(WorkloadName { kind: WorkloadKind::$object, namespace, name })
+            }
+        }
+    };
+}
+selects!(ReplicaSet);
+selects!(StatefulSet);
+
+impl Neighbour for objects::PodDisruptionBudget {
+    const KIND: &'static str = "PodDisruptionBudget";
+    fn applied(self, findings: &mut Vec<Finding>) -> Event {
+        let (namespace, name) = names(&self.metadata);
+        Event::DisruptionBudgetApplied(Box::new(DisruptionBudget {
+            namespace,
+            name,
+            selector: optional_selector(self.spec.selector.as_ref(), "spec.selector", findings),
+            disruptions_allowed: self.status.disruptions_allowed,
+            disrupted: self.status.disrupted_pods.into_keys().collect(),
+        }))
+    }
+    fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event {
+        Event::DisruptionBudgetDeleted { namespace, name }
+    }
+}

@@ -1,9 +1,12 @@
 //! `pod` and `update`: how a pod is written.
 
+use std::collections::BTreeMap;
+
 use gpu_scheduler_engine::model::{
-    Container, ContainerKind, Demand, HostPort, Mib, MilliGpu, ModelPattern, NodeSelector, NodeSelectorTerm, Operator,
-    Percent, Pod, PreferredTerm, Quantity, Requirement, ResourceList, ShareMemory, Timestamp, Toleration,
-    TolerationOperator,
+    Container, ContainerKind, Demand, HostPort, LabelSelector, Mib, MilliGpu, ModelPattern, NodeSelector,
+    NodeSelectorTerm, Operator, Percent, Pod, PodAffinityTerm, PreferredTerm, Quantity, Requirement, ResourceList,
+    ShareMemory, Timestamp, Toleration, TolerationOperator, TopologySpreadConstraint, WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
 };
 
 use crate::builders::{SCHEDULER, SEAT, ask};
@@ -11,7 +14,7 @@ use crate::node_syntax::{Child, Wrong, effect_of};
 use crate::words::{Args, duration, list, mib, pairs, parse};
 
 pub(crate) const POD_KEYS: &str = "priority= created= scheduler= model= uuid= node-selector= node-name= require= \
-     prefer= tolerate= gate= labels=";
+     prefer= tolerate= gate= labels= preempt= together= apart= spread=";
 const CONTAINER_KEYS: &str =
     "gpus= memory= compute= cards= seats= mig-PROFILE= seat cpu= memory-request= port= request.NAME=";
 
@@ -131,6 +134,13 @@ pub(crate) fn pod_keys(args: &mut Args, pod: &mut Pod) -> Result<(), String> {
     if let Some(tolerations) = args.take("tolerate")? {
         pod.tolerations = list(&tolerations).map(toleration).collect::<Result<_, _>>()?;
     }
+    match args.take("preempt")?.as_deref() {
+        None => {}
+        Some("never") => pod.preempts = false,
+        Some("lower") => pod.preempts = true,
+        Some(other) => return Err(format!("preempt={other} is not never or lower")),
+    }
+    relations(args, pod)?;
     let names = args.take("node-name")?;
     let required = args.take_all("require");
     if names.is_some() || !required.is_empty() {
@@ -139,6 +149,46 @@ pub(crate) fn pod_keys(args: &mut Args, pod: &mut Pod) -> Result<(), String> {
     let preferred = args.take_all("prefer");
     if !preferred.is_empty() {
         pod.preferred_affinity = preferred.iter().map(|text| preference(text)).collect::<Result<_, _>>()?;
+    }
+    Ok(())
+}
+
+/// What the pod wants of others: `together=` and `apart=` are required affinity and anti-affinity, `KEY:LABELS`, with
+/// `?WEIGHT` behind it where it is only preferred; `spread=KEY:SKEW:LABELS`, with `?` behind it where it may be broken.
+fn relations(args: &mut Args, pod: &mut Pod) -> Result<(), String> {
+    for (word, apart) in [("together", false), ("apart", true)] {
+        for text in args.take_all(word) {
+            let (text, weight) = match text.split_once('?') {
+                Some((text, weight)) => (text, Some(weight.parse().map_err(|_| format!("{weight} is no weight"))?)),
+                None => (text.as_str(), None),
+            };
+            let (key, labels) = text.split_once(':').ok_or_else(|| format!("{word}={text} is not KEY:LABELS"))?;
+            let selector = LabelSelector::of_labels(&pairs(labels)?.into_iter().collect::<BTreeMap<_, _>>());
+            let term = PodAffinityTerm {
+                selector: Some(selector),
+                topology_key: key.to_owned(),
+                ..PodAffinityTerm::default()
+            };
+            let side = if apart { &mut pod.pod_anti_affinity } else { &mut pod.pod_affinity };
+            match weight {
+                Some(weight) => side.preferred.push(WeightedPodAffinityTerm { weight, term }),
+                None => side.required.push(term),
+            }
+        }
+    }
+    for text in args.take_all("spread") {
+        let (text, soft) = text.strip_suffix('?').map_or((text.as_str(), false), |text| (text, true));
+        let wrong = || format!("spread={text} is not KEY:SKEW:LABELS");
+        let (key, rest) = text.split_once(':').ok_or_else(wrong)?;
+        let (skew, labels) = rest.split_once(':').ok_or_else(wrong)?;
+        let selector = LabelSelector::of_labels(&pairs(labels)?.into_iter().collect::<BTreeMap<_, _>>());
+        pod.spread.push(TopologySpreadConstraint {
+            max_skew: skew.parse().map_err(|_| wrong())?,
+            topology_key: key.to_owned(),
+            when_unsatisfiable: if soft { WhenUnsatisfiable::ScheduleAnyway } else { WhenUnsatisfiable::DoNotSchedule },
+            selector: Some(selector),
+            ..TopologySpreadConstraint::default()
+        });
     }
     Ok(())
 }

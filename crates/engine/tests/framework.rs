@@ -43,7 +43,7 @@ impl PreEnqueue for Gate {
     fn name(&self) -> PluginName {
         self.0
     }
-    fn pre_enqueue(&self, pod: &PodEntry) -> Option<Reason> {
+    fn pre_enqueue(&self, _: &State, pod: &PodEntry) -> Option<Reason> {
         self.2.note(self.1);
         pod.gates.iter().any(|g| g == self.0).then(|| reason("shut"))
     }

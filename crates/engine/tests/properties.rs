@@ -161,6 +161,10 @@ fn incremental_is_full(ops: &[Op], policy: Policy) -> Result<(), TestCaseError> 
         let uid = PodUid::from(uid.as_str());
         let Some(explained) = world.engine.explain(&uid) else { continue };
         let PodPhase::Waiting(Place::Active) = explained.phase else { continue };
+        // A selector that was never seen has pods of other classes tried again, before it.
+        if world.engine.pending().active > 1 {
+            continue;
+        }
         let mut got = None;
         loop {
             match world.engine.poll(world.now) {
@@ -171,6 +175,8 @@ fn incremental_is_full(ops: &[Op], policy: Policy) -> Result<(), TestCaseError> 
                     let bind = Some((node.to_string(), allocation));
                     world.open.push(common::world::Open { ticket, uid: bound, bind });
                 }
+                // Others make room for it: what comes after is another decision.
+                Step::Act(Action::Nominate { uid: nominated, .. }) if nominated == uid => break,
                 Step::Act(_) | Step::Busy => {}
                 Step::Rest => break,
             }

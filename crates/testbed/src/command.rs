@@ -1,10 +1,13 @@
 //! The commands of a scenario.
 
-use gpu_scheduler_engine::model::{Node, Pod};
+use std::collections::BTreeMap;
+
+use gpu_scheduler_engine::Event;
+use gpu_scheduler_engine::model::{DisruptionBudget, LabelSelector, Node, Pod, PodGroup, PodGroupName};
 
 use crate::node_syntax::{self, Child, Report, Wrong};
 use crate::pod_syntax::{self, NewPod, POD_KEYS, pod_keys};
-use crate::words::{Args, duration};
+use crate::words::{Args, duration, pairs};
 
 /// One command. Pods are named `a` (namespace `default`) or `ns/a`, here always with their namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub(crate) enum Command {
     Accept(String),
     /// As soon as the engine asks for a bind of the pod, before it is polled again.
     OnBind(String, Box<Command>),
+    /// A pod group or a disruption budget appears, changes or goes.
+    Around(Box<Event>),
     Advance(u64),
     Settle,
     Show(Option<String>),
@@ -40,7 +45,7 @@ pub(crate) enum Command {
 }
 
 const COMMANDS: &str = "node, delete-node, report, unreport, pod, update, bound, echo, terminate, delete, finish, \
-     hold-binds, release-binds, confirm, fail-bind, refuse, accept, on-bind, advance, settle, show, explain";
+     hold-binds, release-binds, confirm, fail-bind, refuse, accept, on-bind, pod-group, delete-pod-group, budget, advance, settle, show, explain";
 
 /// Reads a command with the indented lines below it.
 pub(crate) fn parse(line: usize, verb: &str, mut args: Args, children: Vec<Child>) -> Result<Command, Wrong> {
@@ -83,12 +88,43 @@ fn simple(verb: &str, args: &mut Args) -> Result<Command, String> {
             rest.finish("nothing more")?;
             Command::OnBind(pod, Box::new(then))
         }
+        "pod-group" => Command::Around(Box::new(pod_group(args)?)),
+        "delete-pod-group" => {
+            let name =
+                PodGroupName { namespace: "default".into(), name: args.next("the group's name")?.as_str().into() };
+            Command::Around(Box::new(Event::PodGroupDeleted(name)))
+        }
+        "budget" => Command::Around(Box::new(budget(args)?)),
         "advance" => Command::Advance(duration(&args.next("how long")?)?),
         "settle" => Command::Settle,
         "show" => Command::Show(args.next_if_any()),
         "explain" => Command::Explain(pod_name(args)?),
         _ => return Err(format!("unknown command {verb:?}; known are {COMMANDS}")),
     })
+}
+
+/// `pod-group NAME [min=N] [disrupted-as-one] [priority=N]`.
+fn pod_group(args: &mut Args) -> Result<Event, String> {
+    let name = PodGroupName { namespace: "default".into(), name: args.next("the group's name")?.as_str().into() };
+    Ok(Event::PodGroupApplied(Box::new(PodGroup {
+        name,
+        min_count: args.parse("min", "a number of pods")?,
+        disrupted_as_one: args.flag("disrupted-as-one"),
+        priority: args.parse("priority", "an integer")?.unwrap_or(0),
+    })))
+}
+
+/// `budget NAME labels=k=v allowed=N`.
+fn budget(args: &mut Args) -> Result<Event, String> {
+    let name = args.next("the budget's name")?;
+    let labels: BTreeMap<String, String> = pairs(&args.take("labels")?.unwrap_or_default())?.into_iter().collect();
+    Ok(Event::DisruptionBudgetApplied(Box::new(DisruptionBudget {
+        namespace: "default".into(),
+        name: name.as_str().into(),
+        selector: Some(LabelSelector::of_labels(&labels)),
+        disruptions_allowed: args.parse("allowed", "a number of pods")?.unwrap_or(0),
+        disrupted: [].into(),
+    })))
 }
 
 fn update(args: &mut Args) -> Result<Command, String> {

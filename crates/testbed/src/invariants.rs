@@ -117,8 +117,9 @@ fn whereabouts(world: &World, name: &str, object: &PodObject) -> Option<String> 
             Some(format!("pod {name} is on {}, the engine has it as {other:?}", assignment.node))
         }
         (PodPhase::Waiting(Place::Active), None) => Some(format!("the engine rests, but {name} is to be tried")),
-        // Its own full look, without caches or wake-ups: a pod that fits somewhere may not sleep.
-        (PodPhase::Waiting(Place::Unschedulable(_)), None) if explanation.best.is_some() => {
+        // Its own full look, without caches or wake-ups: a pod that fits somewhere may not sleep, but one of a gang may,
+        // where all of them together do not fit.
+        (PodPhase::Waiting(Place::Unschedulable(_)), None) if explanation.best.is_some() && pod.group.is_none() => {
             Some(format!("pod {name} sleeps although {} would do", explanation.best.as_deref().unwrap_or_default()))
         }
         (PodPhase::Waiting(_), None) => None,

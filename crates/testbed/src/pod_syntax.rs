@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpu_scheduler_engine::model::{
     Container, ContainerKind, Demand, HostPort, LabelSelector, Mib, MilliGpu, ModelPattern, NodeSelector,
-    NodeSelectorTerm, Operator, Percent, Pod, PodAffinityTerm, PreferredTerm, Quantity, Requirement, ResourceList,
-    ShareMemory, Timestamp, Toleration, TolerationOperator, TopologySpreadConstraint, WeightedPodAffinityTerm,
-    WhenUnsatisfiable,
+    NodeSelectorTerm, Operator, Percent, Pod, PodAffinityTerm, PodGroupName, PreferredTerm, Quantity, Requirement,
+    ResourceList, ShareMemory, Timestamp, Toleration, TolerationOperator, TopologySpreadConstraint,
+    WeightedPodAffinityTerm, WhenUnsatisfiable,
 };
 
 use crate::builders::{SCHEDULER, SEAT, ask};
@@ -14,7 +14,7 @@ use crate::node_syntax::{Child, Wrong, effect_of};
 use crate::words::{Args, duration, list, mib, pairs, parse};
 
 pub(crate) const POD_KEYS: &str = "priority= created= scheduler= model= uuid= node-selector= node-name= require= \
-     prefer= tolerate= gate= labels= preempt= together= apart= spread=";
+     prefer= tolerate= gate= labels= preempt= group= together= apart= spread=";
 const CONTAINER_KEYS: &str =
     "gpus= memory= compute= cards= seats= mig-PROFILE= seat cpu= memory-request= port= request.NAME=";
 
@@ -139,6 +139,9 @@ pub(crate) fn pod_keys(args: &mut Args, pod: &mut Pod) -> Result<(), String> {
         Some("never") => pod.preempts = false,
         Some("lower") => pod.preempts = true,
         Some(other) => return Err(format!("preempt={other} is not never or lower")),
+    }
+    if let Some(name) = args.take("group")? {
+        pod.group = Some(PodGroupName { namespace: pod.namespace.clone(), name: name.as_str().into() });
     }
     relations(args, pod)?;
     let names = args.take("node-name")?;

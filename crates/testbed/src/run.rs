@@ -72,6 +72,7 @@ pub(crate) fn perform(world: &mut World, command: &Command) -> Result<(), String
         Command::Refuse(pod, why) => world.refuse(pod, why),
         Command::Accept(pod) => return world.accept(pod),
         Command::OnBind(pod, then) => world.on_bind(pod, then),
+        Command::Around(event) => world.tell((**event).clone()),
         Command::Advance(by) => return world.advance(*by),
         Command::Settle => return world.settle(),
         Command::Show(node) => {

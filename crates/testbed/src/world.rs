@@ -85,7 +85,7 @@ impl World {
         !self.skips_nonsense || what.starts_with(ENGINE_FAULT)
     }
 
-    fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: Event) {
         self.engine.handle(self.now, event);
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpu_scheduler_engine::Event;
-use gpu_scheduler_engine::model::{DisruptionBudget, LabelSelector, Timestamp, Workload, WorkloadKind, WorkloadName};
+use gpu_scheduler_engine::model::{
+    DisruptionBudget, LabelSelector, PodGroup, PodGroupName, Timestamp, Workload, WorkloadKind, WorkloadName,
+};
 
 use super::Driver;
 use super::input::{Around, Change, Named, Seen};
@@ -59,6 +61,7 @@ impl Driver {
             Around::ReplicaSets(change) => self.take_neighbour(now, change),
             Around::StatefulSets(change) => self.take_neighbour(now, change),
             Around::DisruptionBudgets(change) => self.take_neighbour(now, change),
+            Around::PodGroups(change) => self.take_neighbour(now, change),
         }
     }
 
@@ -165,5 +168,21 @@ impl Neighbour for objects::PodDisruptionBudget {
     }
     fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event {
         Event::DisruptionBudgetDeleted { namespace, name }
+    }
+}
+
+impl Neighbour for objects::PodGroup {
+    const KIND: &'static str = "PodGroup";
+    fn applied(self, _findings: &mut Vec<Finding>) -> Event {
+        let (namespace, name) = names(&self.metadata);
+        Event::PodGroupApplied(Box::new(PodGroup {
+            name: PodGroupName { namespace, name },
+            min_count: self.spec.scheduling_policy.gang.map(|gang| gang.min_count),
+            disrupted_as_one: self.spec.disruption_mode.all.is_some(),
+            priority: self.spec.priority,
+        }))
+    }
+    fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event {
+        Event::PodGroupDeleted(PodGroupName { namespace, name })
     }
 }

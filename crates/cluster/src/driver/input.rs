@@ -3,8 +3,8 @@
 use gpu_scheduler_engine::model::Ticket;
 
 use crate::objects::{
-    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
-    StatefulSet,
+    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController,
+    Service, StatefulSet,
 };
 
 /// Something that happened.
@@ -49,12 +49,21 @@ pub enum Around {
     StatefulSets(Change<StatefulSet>),
     /// PodDisruptionBudgets.
     DisruptionBudgets(Change<PodDisruptionBudget>),
+    /// PodGroups.
+    PodGroups(Change<PodGroup>),
 }
 
 impl Around {
     /// The kinds' names: nothing is decided before all of them have been listed once.
-    pub const KINDS: [&'static str; 6] =
-        ["Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"];
+    pub const KINDS: [&'static str; 7] = [
+        "Namespace",
+        "Service",
+        "ReplicationController",
+        "ReplicaSet",
+        "StatefulSet",
+        "PodDisruptionBudget",
+        "PodGroup",
+    ];
 }
 
 /// What a watch delivers: a list from time to time, between [`Change::Restarted`] and [`Change::Synced`], and changes.
@@ -112,7 +121,8 @@ named!(
     ReplicationController,
     ReplicaSet,
     StatefulSet,
-    PodDisruptionBudget
+    PodDisruptionBudget,
+    PodGroup
 );
 
 impl<T: Named> Seen<T> {

@@ -68,6 +68,7 @@ impl Bed {
             ReplicaSets(Change::Absent),
             StatefulSets(Change::Absent),
             DisruptionBudgets(Change::Absent),
+            PodGroups(Change::Absent),
         ] {
             self.take(Input::Around(around));
         }

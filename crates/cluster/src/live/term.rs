@@ -155,7 +155,8 @@ fn watch_around(tasks: &mut JoinSet<()>, client: &Client, inputs: &mpsc::Sender<
         ReplicationController as ReplicationControllers,
         ReplicaSet as ReplicaSets,
         StatefulSet as StatefulSets,
-        PodDisruptionBudget as DisruptionBudgets
+        PodDisruptionBudget as DisruptionBudgets,
+        PodGroup as PodGroups
     );
 }
 

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use crate::driver::{Named, Seen};
 use crate::metrics::Watched as Name;
 use crate::objects::{
-    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Service,
-    StatefulSet,
+    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController,
+    Service, StatefulSet,
 };
 
 /// A kind that is watched.
@@ -73,6 +73,15 @@ kind!(ReplicationController, "", ReplicationControllers);
 kind!(ReplicaSet, "apps", ReplicaSets);
 kind!(StatefulSet, "apps", StatefulSets);
 kind!(PodDisruptionBudget, "policy", DisruptionBudgets);
+
+impl Kind for PodGroup {
+    const GROUP: &'static str = "scheduling.k8s.io";
+    const VERSION: &'static str = "v1beta1";
+    const KIND: &'static str = "PodGroup";
+    const NAME: Name = Name::PodGroups;
+    // Behind a gate that is off by default, and not to be had in this version before 1.37.
+    const OPTIONAL: bool = true;
+}
 
 /// An object of a watch. Decoding it never fails, so that one broken object costs nobody else.
 #[derive(Debug, Clone)]

@@ -151,6 +151,8 @@ label_values! {
         StatefulSets => "statefulsets",
         /// PodDisruptionBudgets.
         DisruptionBudgets => "poddisruptionbudgets",
+        /// PodGroups.
+        PodGroups => "podgroups",
     }
 }
 

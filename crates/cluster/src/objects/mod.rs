@@ -7,6 +7,7 @@ mod meta;
 mod node;
 mod pod;
 mod pod_affinity;
+mod pod_group;
 mod selector;
 mod workload;
 
@@ -18,10 +19,12 @@ pub use meta::{ObjectMeta, OwnerReference};
 pub use node::{ContainerImage, Node, NodeSpec, NodeStatus, Taint};
 pub use pod::{
     Affinity, Container, ContainerPort, ContainerStatus, ImageVolume, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,
-    PreferredSchedulingTerm, ResourceRequirements, RestartRule, SchedulingGate, Toleration, Volume, VolumeMount,
+    NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodResourceClaim, PodSchedulingGroup, PodSpec,
+    PodStatus, PreferredSchedulingTerm, ResourceRequirements, RestartRule, SchedulingGate, Toleration, Volume,
+    VolumeMount,
 };
 pub use pod_affinity::{PodAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm};
+pub use pod_group::{DisruptionMode, GangPolicy, PodGroup, PodGroupSpec, SchedulingPolicy};
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use workload::{
     LabelsSpec, Namespace, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, ReplicationController,

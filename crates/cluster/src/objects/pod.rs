@@ -47,6 +47,9 @@ pub struct PodSpec {
     /// How it is to be spread.
     #[serde(deserialize_with = "list")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// The group that it belongs to.
+    #[serde(deserialize_with = "nullable")]
+    pub scheduling_group: PodSchedulingGroup,
     /// Claims of devices.
     #[serde(deserialize_with = "list")]
     pub resource_claims: Vec<PodResourceClaim>,
@@ -77,6 +80,14 @@ pub struct PodSpec {
     /// Gates that are closed.
     #[serde(deserialize_with = "list")]
     pub scheduling_gates: Vec<SchedulingGate>,
+}
+
+/// `spec.schedulingGroup`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSchedulingGroup {
+    /// Name of the pod group, in the pod's namespace.
+    pub pod_group_name: Option<String>,
 }
 
 /// A claim of devices.

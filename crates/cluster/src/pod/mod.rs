@@ -8,7 +8,7 @@ mod resources;
 use std::sync::Arc;
 
 use gpu_scheduler_engine::Event;
-use gpu_scheduler_engine::model::{Allocation, Assignment, Pod, PodUid, Timestamp};
+use gpu_scheduler_engine::model::{Allocation, Assignment, Pod, PodGroupName, PodUid, Timestamp};
 
 use crate::allocation;
 use crate::dialect::dialect_of;
@@ -156,6 +156,8 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
     let images = containers.chain(spec.volumes.iter().filter_map(|v| v.image.as_ref()).map(|i| &i.reference));
     pod.images = images.filter(|image| !image.is_empty()).cloned().collect();
     pod.node_features = features::needed(spec);
+    let group = spec.scheduling_group.pod_group_name.as_deref().filter(|name| !name.is_empty());
+    pod.group = group.map(|name| PodGroupName { namespace: namespace.into(), name: name.into() });
     pod.resource_claims = spec.resource_claims.iter().map(|claim| claim.name.clone()).collect();
     pod.preempts = spec.preemption_policy != "Never";
     let owner = metadata.owner_references.iter().find(|owner| owner.controller);

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::{DeviceReport, DisruptionBudget, Node, Pod, PodUid, Ticket, Workload, WorkloadName};
+use crate::model::{
+    DeviceReport, DisruptionBudget, Node, Pod, PodGroup, PodGroupName, PodUid, Ticket, Workload, WorkloadName,
+};
 
 /// A fact. The engine never refuses one: what contradicts its own view is observed and reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +58,10 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A pod group appeared or changed.
+    PodGroupApplied(Box<PodGroup>),
+    /// A pod group is gone.
+    PodGroupDeleted(PodGroupName),
     /// An action was carried out, or not.
     ActionFinished {
         /// The action's ticket. Unknown tickets are ignored: the pod went away in between.

@@ -22,48 +22,29 @@ enum Found {
     None { rejected: BTreeMap<NodeId, Rejection>, all: Option<Reason>, silent: bool },
 }
 
+/// Where a pod would go.
+pub(super) enum Placing {
+    /// The step budget is spent.
+    Busy,
+    /// It is not known, or nobody here schedules it.
+    NotOurs,
+    /// To this node, with these cards.
+    Found(Arc<Class>, NodeId, CardChoice),
+    /// Nowhere: what to say of it, and nodes where something could be freed.
+    Nowhere(Arc<Class>, Arc<str>, Vec<NodeId>),
+}
+
 impl Engine {
     /// Tries the head of the queue; returns whether it came to an end within the step budget.
     pub(super) fn schedule(&mut self, now: Timestamp, pod: PodId) -> bool {
-        if self.steps == 0 {
-            return false;
-        }
-        let Some(entry) = self.state.pod(pod) else {
-            self.queue.remove(pod);
-            return true;
-        };
-        let class = self.state.class(entry.class).clone();
-        let Some(profile) = profile_for(&self.profiles, &class) else {
-            self.queue.remove(pod);
-            return true;
-        };
-        if !self.reuse_evaluations && self.evaluated_for != Some(pod) {
-            self.caches.clear();
-            self.evaluated_for = Some(pod);
-        }
-        let cache = self.caches.of(profile, &self.state, &class);
-        if !cache.refresh(profile, &self.state, &class, &mut self.steps) {
-            return false;
-        }
-        if self.search.as_ref().is_none_or(|(uid, _)| *uid != entry.uid) {
-            self.decisions += 1;
-        }
-        self.steps = self.steps.saturating_sub(1);
-        let nominated: Vec<NodeId> = self.state.nominations().filter(|n| cache.candidate(*n).is_some()).collect();
-        let barred = barred(&mut self.state, profile, &class, pod, nominated);
-        let cycle = profile.begin_cycle(&self.state, &class);
-        let found = find(profile, &self.state, cache, &cycle, &class, pod, barred, self.decisions);
-        drop(cycle);
-        let (node, choice) = match found {
-            Found::Node(node, choice) => (node, choice),
-            Found::None { rejected, all, silent } => {
-                let message = message(&self.state, cache, &class, &rejected, all.as_ref(), silent);
-                if self.state.live_nodes().next().is_none() {
-                    return self.give_up(now, pod, &class, message);
-                }
-                let nodes = if all.is_some() { Vec::new() } else { resolvable(&self.state, cache, &rejected) };
-                return self.rescue(now, pod, &class, message, &nodes);
+        let (class, node, choice) = match self.find_place(pod) {
+            Placing::Busy => return false,
+            Placing::NotOurs => {
+                self.queue.remove(pod);
+                return true;
             }
+            Placing::Nowhere(class, message, nodes) => return self.rescue(now, pod, &class, &message, &nodes),
+            Placing::Found(class, node, choice) => (class, node, choice),
         };
         self.finish_attempt(pod);
         let state = self.state.node(node).expect("a candidate is a live node: the cache is up to date");
@@ -79,6 +60,41 @@ impl Engine {
         // One pod of a class fitted; the next one that waits may fit as well.
         self.queue.wake(class.id);
         true
+    }
+
+    /// Where a pod would go. Nothing changes by it but what is kept of evaluations.
+    pub(super) fn find_place(&mut self, pod: PodId) -> Placing {
+        if self.steps == 0 {
+            return Placing::Busy;
+        }
+        let Some(entry) = self.state.pod(pod) else { return Placing::NotOurs };
+        let class = self.state.class(entry.class).clone();
+        let Some(profile) = profile_for(&self.profiles, &class) else { return Placing::NotOurs };
+        if !self.reuse_evaluations && self.evaluated_for != Some(pod) {
+            self.caches.clear();
+            self.evaluated_for = Some(pod);
+        }
+        let cache = self.caches.of(profile, &self.state, &class);
+        if !cache.refresh(profile, &self.state, &class, &mut self.steps) {
+            return Placing::Busy;
+        }
+        if self.search.as_ref().is_none_or(|(uid, _)| *uid != entry.uid) {
+            self.decisions += 1;
+        }
+        self.steps = self.steps.saturating_sub(1);
+        let nominated: Vec<NodeId> = self.state.nominations().filter(|n| cache.candidate(*n).is_some()).collect();
+        let barred = barred(&mut self.state, profile, &class, pod, nominated);
+        let cycle = profile.begin_cycle(&self.state, &class);
+        let found = find(profile, &self.state, cache, &cycle, &class, pod, barred, self.decisions);
+        drop(cycle);
+        match found {
+            Found::Node(node, choice) => Placing::Found(class, node, choice),
+            Found::None { rejected, all, silent } => {
+                let message = message(&self.state, cache, &class, &rejected, all.as_ref(), silent);
+                let nodes = if all.is_some() { Vec::new() } else { resolvable(&self.state, cache, &rejected) };
+                Placing::Nowhere(class, message, nodes)
+            }
+        }
     }
 
     /// An attempt came to an end, whichever.

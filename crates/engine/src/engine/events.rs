@@ -31,6 +31,15 @@ impl Engine {
             Event::WorkloadDeleted(name) => self.state.delete_workload(&name),
             Event::DisruptionBudgetApplied(budget) => self.state.apply_budget(*budget),
             Event::DisruptionBudgetDeleted { namespace, name } => self.state.delete_budget(&namespace, &name),
+            Event::PodGroupApplied(group) => {
+                let name = group.name.clone();
+                self.state.apply_pod_group(*group);
+                self.regate(&name);
+            }
+            Event::PodGroupDeleted(name) => {
+                self.state.delete_pod_group(&name);
+                self.regate(&name);
+            }
             Event::ActionFinished { ticket, outcome } => self.finish_action(now, ticket, outcome),
         }
     }
@@ -72,6 +81,7 @@ impl Engine {
             take_whole_cards(&mut pod);
         }
         let known = self.state.pod_of(&pod.uid).map(|p| (p.id, p.class, p.placed.as_ref().map(|p| p.stage)));
+        let known_nothing = known.is_none();
         let id = self.state.apply_pod(&pod, profile);
         if known.is_none() && profile.is_some() {
             self.state.count_arrival(id);
@@ -95,16 +105,15 @@ impl Engine {
                 if known.is_none() {
                     self.restore_nomination(id, pod.nominated_node.as_deref());
                 }
-                self.enqueue(id, known.map(|(_, class, _)| class));
-                if known.is_none()
-                    && let Some(waiting) = self.queue.get_mut(id)
-                {
-                    waiting.message = pod.said.as_deref().map(Into::into);
-                }
+                let said = pod.said.as_deref().filter(|_| known_nothing);
+                self.enqueue(id, known.map(|(_, class, _)| class), said);
             }
         }
         if pod.assignment.is_some() || pod.terminating {
             self.state.nominate(id, None);
+        }
+        if let Some(group) = pod.group.as_ref().filter(|_| known_nothing || pod.terminating) {
+            self.regate(group);
         }
     }
 
@@ -116,12 +125,15 @@ impl Engine {
         }
     }
 
-    /// A pod that waits: to the queue, unless nothing that matters has changed since it was put there.
-    fn enqueue(&mut self, id: PodId, old_class: Option<crate::model::ClassId>) {
+    /// A pod that waits: to the queue, unless nothing that matters has changed since it was put there. `said` is what it
+    /// says already.
+    pub(super) fn enqueue(&mut self, id: PodId, old_class: Option<crate::model::ClassId>, said: Option<&str>) {
         let Some(entry) = self.state.pod(id) else { return };
         let (priority, created_at, class) = (entry.priority, entry.created_at, entry.class);
-        let gate =
-            self.profile_of(id).and_then(|p| p.pre_enqueues().iter().find_map(|plugin| plugin.pre_enqueue(entry)));
+        let gate = self
+            .profile_of(id)
+            .and_then(|p| p.pre_enqueues().iter().find_map(|plugin| plugin.pre_enqueue(&self.state, entry)));
+        let waits = gate.as_ref().filter(|reason| reason.is_told()).map(|r| r.text(self.state.symbols()).into_owned());
         let place = match (gate, self.queue.get(id).map(|w| w.place)) {
             (Some(_), _) => Place::Gated,
             (None, Some(place @ (Place::Backoff(_) | Place::Active))) => place,
@@ -132,6 +144,12 @@ impl Engine {
             self.queue.pass_turn(id);
         }
         self.queue.put(id, priority, created_at, place);
+        if let (Some(said), Some(waiting)) = (said, self.queue.get_mut(id)) {
+            waiting.message = Some(said.into());
+        }
+        if let Some(why) = waits {
+            self.say(id, ConditionReason::Unschedulable, why.into());
+        }
     }
 
     /// A pod is bound, whoever did it. With another request than before, its record is held against that.
@@ -184,6 +202,14 @@ impl Engine {
     }
 
     fn lose_pod(&mut self, uid: &PodUid) {
+        let group = self.state.pod_of(uid).and_then(|p| p.group.clone());
+        self.forget_pod(uid);
+        if let Some(group) = group {
+            self.regate(&group);
+        }
+    }
+
+    fn forget_pod(&mut self, uid: &PodUid) {
         let Some(id) = self.state.pod_of(uid).map(|p| p.id) else { return };
         self.bindings.forget(id);
         self.queue.remove(id);

@@ -6,6 +6,7 @@ mod cycle;
 mod double_hold;
 mod events;
 mod explain;
+mod gang;
 mod pending;
 mod rescue;
 mod snapshot;
@@ -25,6 +26,7 @@ use crate::preemption::Search;
 use crate::queue::Queue;
 use crate::state::{Class, State};
 use binding::Bindings;
+use gang::GangAttempt;
 use wakeup::Leases;
 use wakeup::WakeCursor;
 
@@ -61,6 +63,8 @@ pub struct Engine {
     /// The search for victims that is under way, for the head of the queue.
     search: Option<(PodUid, Search)>,
     preemptions: Preemptions,
+    /// The attempt to place a gang that is under way.
+    gang: Option<GangAttempt>,
     report_lease: Millis,
     retry_after: Option<Millis>,
     reuse_evaluations: bool,
@@ -103,6 +107,7 @@ impl Engine {
             late: BTreeSet::new(),
             search: None,
             preemptions: Preemptions::default(),
+            gang: None,
             report_lease: config.report_lease,
             retry_after: config.retry_after,
             reuse_evaluations: config.reuse_evaluations,
@@ -142,7 +147,16 @@ impl Engine {
             if !self.wake_pods() {
                 return Step::Busy;
             }
+            if self.gang.is_some() {
+                if !self.continue_gang(now) {
+                    return Step::Busy;
+                }
+                continue;
+            }
             let Some(pod) = self.queue.head() else { return Step::Rest };
+            if self.begin_gang(pod) {
+                continue;
+            }
             if !self.schedule(now, pod) {
                 return Step::Busy;
             }

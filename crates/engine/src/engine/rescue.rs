@@ -9,6 +9,9 @@ use crate::model::{NodeId, PodId, Timestamp};
 use crate::preemption::Attempt;
 use crate::state::{Class, Resolution, Stage};
 
+/// A node, and the pods that would have to leave it.
+type Sacrifice = (NodeId, Vec<PodId>);
+
 impl Engine {
     /// Asks the PostFilter plugins; returns whether they came to an end within the step budget. `nodes` are those where
     /// something could be freed.
@@ -17,14 +20,36 @@ impl Engine {
         now: Timestamp,
         pod: PodId,
         class: &Arc<Class>,
-        message: Arc<str>,
+        message: &Arc<str>,
         nodes: &[NodeId],
     ) -> bool {
+        let Some((preempts, mut text)) = self.search_victims(pod, class, message, nodes) else { return false };
+        self.park(now, pod, class);
+        match preempts {
+            Some((node, victims)) => text = format!("{text} {}", self.preempt(now, pod, node, &victims)).into(),
+            None => self.forgo_nomination(pod, nodes),
+        }
+        self.say(pod, ConditionReason::Unschedulable, text);
+        true
+    }
+
+    /// Looks for pods that could make room: where and who, if any, and what the pod says; `None` if the step budget is
+    /// spent.
+    pub(super) fn search_victims(
+        &mut self,
+        pod: PodId,
+        class: &Arc<Class>,
+        message: &Arc<str>,
+        nodes: &[NodeId],
+    ) -> Option<(Option<Sacrifice>, Arc<str>)> {
         let (Some(profile), Some(uid)) = (profile_for(&self.profiles, class), self.uid_of(pod)) else {
-            return true;
+            return Some((None, message.clone()));
         };
+        if self.state.live_nodes().next().is_none() {
+            return Some((None, message.clone()));
+        }
         let mut search = self.search.take().filter(|(owner, _)| *owner == uid).map(|(_, search)| search);
-        let (mut text, mut preempts) = (message.to_string(), None);
+        let mut text = message.to_string();
         for plugin in profile.post_filters() {
             let (offset, steps) = (self.decisions, &mut self.steps);
             let rescue = self.state.transaction(|what_if| {
@@ -36,21 +61,12 @@ impl Engine {
                 Rescue::Helpless(why) => text = format!("{text} {why}"),
                 Rescue::Unfinished => {
                     self.search = search.map(|search| (uid, search));
-                    return false;
+                    return None;
                 }
-                Rescue::Preempt { node, victims } => {
-                    preempts = Some((node, victims));
-                    break;
-                }
+                Rescue::Preempt { node, victims } => return Some((Some((node, victims)), text.into())),
             }
         }
-        self.park(now, pod, class);
-        match preempts {
-            Some((node, victims)) => text = format!("{text} {}", self.preempt(now, pod, node, &victims)),
-            None => self.forgo_nomination(pod, nodes),
-        }
-        self.say(pod, ConditionReason::Unschedulable, text.into());
-        true
+        Some((None, text.into()))
     }
 
     /// The attempt is over: the pod waits for a change.
@@ -60,15 +76,8 @@ impl Engine {
         self.queue.park(pod, class.id, self.retry_after.map(|after| now + after));
     }
 
-    /// Nobody could make room: the pod says why, and waits for a change.
-    pub(super) fn give_up(&mut self, now: Timestamp, pod: PodId, class: &Class, message: Arc<str>) -> bool {
-        self.park(now, pod, class);
-        self.say(pod, ConditionReason::Unschedulable, message);
-        true
-    }
-
     /// Has the victims deleted and keeps the node for the pod; returns what to say of it.
-    fn preempt(&mut self, now: Timestamp, pod: PodId, node: NodeId, victims: &[PodId]) -> String {
+    pub(super) fn preempt(&mut self, now: Timestamp, pod: PodId, node: NodeId, victims: &[PodId]) -> String {
         let (Some(entry), Some(state)) = (self.state.pod(pod), self.state.node(node)) else { return String::new() };
         let (uid, name, priority, node_name) =
             (entry.uid.clone(), entry.name.clone(), entry.priority, state.name().clone());
@@ -116,11 +125,14 @@ impl Engine {
             return;
         }
         let (uid, pod) = (entry.uid.clone(), entry.name.clone());
-        self.state.mark_preempted(victim);
+        // One that goes with its group may be elsewhere.
+        let its = entry.placed.as_ref().and_then(|p| self.state.node(p.node)).map(|n| n.name().clone());
+        let node = its.unwrap_or_else(|| node.clone());
+        self.state.mark_preempted(victim, true);
         self.outbox.push_back(Action::Evict {
             uid,
             pod,
-            node: node.clone(),
+            node,
             reason: EvictReason::Preempted,
             message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
             preemptor: Some((preemptor.0.clone(), preemptor.1.clone())),

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::contract::Action;
 use crate::engine::binding::Bindings;
+use crate::engine::gang::GangAttempt;
 use crate::engine::wakeup::{Leases, WakeCursor};
 use crate::engine::{Config, Engine, Preemptions};
 use crate::framework::ClassCaches;
@@ -33,6 +34,7 @@ pub struct Snapshot {
     late: BTreeSet<PodId>,
     search: Option<(PodUid, Search)>,
     preemptions: Preemptions,
+    gang: Option<GangAttempt>,
     evaluated_for: Option<PodId>,
     decisions: u64,
 }
@@ -79,6 +81,7 @@ impl Engine {
             late,
             search,
             preemptions,
+            gang,
             report_lease: _,
             retry_after: _,
             reuse_evaluations: _,
@@ -98,6 +101,7 @@ impl Engine {
             late: late.clone(),
             search: search.clone(),
             preemptions: *preemptions,
+            gang: gang.clone(),
             evaluated_for: *evaluated_for,
             decisions: *decisions,
         }
@@ -120,6 +124,7 @@ impl Engine {
             late,
             search,
             preemptions,
+            gang,
             evaluated_for,
             decisions,
         } = snapshot;
@@ -145,6 +150,7 @@ impl Engine {
             late,
             search,
             preemptions,
+            gang,
             evaluated_for,
             decisions,
             ..engine

@@ -81,6 +81,13 @@ impl Engine {
         }
     }
 
+    /// What changed since the last look was tried and undone: nobody who waits gains by it.
+    pub(super) fn skip_own_changes(&mut self) {
+        self.wake.generation = self.state.generation();
+        self.wake.partly = None;
+        self.state.take_disturbances();
+    }
+
     /// Makes parked pods ready that something far away may have helped.
     fn wake_disturbed(&mut self) {
         let disturbances = self.state.take_disturbances();

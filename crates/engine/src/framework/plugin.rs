@@ -16,8 +16,8 @@ pub type PluginName = &'static str;
 pub trait PreEnqueue: Debug + Send + Sync {
     /// The plugin's name.
     fn name(&self) -> PluginName;
-    /// `Some` keeps it out until the pod changes.
-    fn pre_enqueue(&self, pod: &PodEntry) -> Option<Reason>;
+    /// `Some` keeps it out until the pod changes, or its group.
+    fn pre_enqueue(&self, state: &State, pod: &PodEntry) -> Option<Reason>;
 }
 
 /// Which nodes are worth a look.

@@ -7,10 +7,10 @@ use thiserror::Error;
 use crate::framework::{Profile, ShareMode};
 use crate::model::Cost;
 use crate::plugins::{
-    BestFit, Blocks, DefaultPreemption, DotProduct, DynamicResources, Fgd, GpuClustering, GpuFit, GpuPacking,
-    ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice, Scarcity,
-    SchedulingGates, ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
+    BestFit, Blocks, DefaultPreemption, DotProduct, DynamicResources, Fgd, GangScheduling, GpuClustering, GpuFit,
+    GpuPacking, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice,
+    Scarcity, SchedulingGates, ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
 };
 
 /// A policy: a profile with a name. All share the same filters; they differ in what they find good.
@@ -90,6 +90,7 @@ impl Policy {
     pub fn profile(self) -> Profile {
         let profile = Profile::default()
             .with_pre_enqueue(SchedulingGates)
+            .with_pre_enqueue(GangScheduling)
             .with_pre_filter(GpuFit)
             .with_pre_filter(NodeName)
             .with_pre_filter(NodeAffinity)

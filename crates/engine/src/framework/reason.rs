@@ -1,6 +1,7 @@
 //! Why not: a closed list of reasons, each with its numbers.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -154,6 +155,20 @@ pub enum Reason {
     NodeFeatures,
     /// The pod waits for resource claims.
     ResourceClaims,
+    /// The pod's group is not there.
+    PodGroupMissing {
+        /// Its name.
+        group: Arc<str>,
+    },
+    /// Too few pods of the group are there.
+    PodGroupIncomplete {
+        /// Its name.
+        group: Arc<str>,
+        /// Pods that there are.
+        known: u32,
+        /// Pods that start together.
+        wanted: u32,
+    },
     /// Pods that room is being made for would not fit any more.
     Nominated,
     /// A plugin said no in its own words.
@@ -211,9 +226,23 @@ impl Reason {
             Self::ExistingPodsAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::NodeFeatures => "node(s) didn't match Pod's required features",
             Self::ResourceClaims => "pod has resource claims, which are not allocated by this version",
+            Self::PodGroupMissing { group } => {
+                return Cow::Owned(format!("waiting for pod group {group}, which does not exist"));
+            }
+            // Without how many there are: each that comes would have all others say so again.
+            Self::PodGroupIncomplete { group, wanted, .. } => {
+                return Cow::Owned(format!(
+                    "waiting for pod group {group}: {wanted} of its pods start together, and fewer exist"
+                ));
+            }
             Self::Nominated => "node(s) had no room beside pods that are nominated to them",
             Self::Plugin(text) => text,
         })
+    }
+
+    /// Whether a pod that is kept out of the queue for it says so: a closed gate is told by the API server.
+    pub fn is_told(&self) -> bool {
+        matches!(self, Self::PodGroupMissing { .. } | Self::PodGroupIncomplete { .. })
     }
 
     /// How far this node is from fitting, in the reason's own units; `None` where there is no distance.

@@ -13,6 +13,7 @@ mod models;
 mod node;
 mod pod;
 mod pod_affinity;
+mod pod_group;
 mod quantity;
 mod request;
 mod resources;
@@ -35,6 +36,7 @@ pub use pod_affinity::{
     NodeInclusionPolicy, PodAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
     WhenUnsatisfiable,
 };
+pub use pod_group::{PodGroup, PodGroupName};
 pub use quantity::{Quantity, QuantityError};
 pub use request::{ContainerDemand, Demand, GpuRequest, GpuShape, RequestError, ShareMemory};
 pub(crate) use resources::bounded;

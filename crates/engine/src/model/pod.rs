@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Allocation, Demand, ModelPattern, NodeSelector, PodAffinity, PodUid, PreferredTerm, RequestError, ResourceList,
-    Timestamp, Toleration, TopologySpreadConstraint,
+    Allocation, Demand, ModelPattern, NodeSelector, PodAffinity, PodGroupName, PodUid, PreferredTerm, RequestError,
+    ResourceList, Timestamp, Toleration, TopologySpreadConstraint,
 };
 
 /// When a container runs.
@@ -127,6 +127,8 @@ pub struct Pod {
     pub node_features: Vec<String>,
     /// The controller that owns it: kind and name.
     pub controller: Option<(String, String)>,
+    /// The pod group that it belongs to.
+    pub group: Option<PodGroupName>,
     /// Names of its resource claims and of the templates that they are made from.
     pub resource_claims: Vec<String>,
     /// Whether it may have others evicted (`preemptionPolicy` is not `Never`).
@@ -181,6 +183,7 @@ impl Pod {
             images: Vec::new(),
             node_features: Vec::new(),
             controller: None,
+            group: None,
             resource_claims: Vec::new(),
             preempts: true,
             nominated_node: None,

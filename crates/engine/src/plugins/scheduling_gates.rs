@@ -1,7 +1,7 @@
 //! Pods with a closed scheduling gate wait outside the queue.
 
 use crate::framework::{PluginName, PreEnqueue, Reason};
-use crate::state::PodEntry;
+use crate::state::{PodEntry, State};
 
 /// `SchedulingGates`.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ impl PreEnqueue for SchedulingGates {
     fn name(&self) -> PluginName {
         "SchedulingGates"
     }
-    fn pre_enqueue(&self, pod: &PodEntry) -> Option<Reason> {
+    fn pre_enqueue(&self, _state: &State, pod: &PodEntry) -> Option<Reason> {
         pod.gates.first().map(|gate| Reason::Gated { gate: gate.clone() })
     }
 }

@@ -5,7 +5,7 @@ use crate::model::{NodeId, PodId, Timestamp};
 use crate::preemption::budgets::Budgets;
 use crate::preemption::fit::{fits_beside_nominated, rejection};
 use crate::preemption::orders::{Victim, by_importance, orders};
-use crate::state::{Class, Placed, Resolution, State, Transaction};
+use crate::state::{Class, Placed, PodEntry, Resolution, State, Transaction};
 
 /// How much it matters that victims go, least first: broken budgets, the highest priority among them, the sum of their
 /// priorities (each counted from the lowest there is, so that fewer are less), how many they are, and how long the most
@@ -28,8 +28,11 @@ impl Harm {
         Self {
             violations: new.iter().filter(|v| v.violates).count(),
             top_priority: top.map_or(i64::MIN, i64::from),
-            sum: new.iter().map(|v| i64::from(v.priority) + (1 << 31)).sum(),
-            victims: new.len(),
+            sum: new
+                .iter()
+                .map(|v| (i64::from(v.priority) + (1 << 31)) * i64::try_from(v.pods.len()).unwrap_or(i64::MAX))
+                .sum(),
+            victims: new.iter().map(|v| v.pods.len()).sum(),
             started: std::cmp::Reverse(oldest.unwrap_or(Timestamp(u64::MAX))),
         }
     }
@@ -73,9 +76,9 @@ pub(super) fn dry_run(
     }
     let orders = orders(what_if, class, node, &victims);
     what_if.transaction(|what_if| {
-        let mut removed: Vec<(PodId, Option<Placed>)> = Vec::new();
-        for victim in &victims {
-            removed.push((victim.pod, what_if.remove(victim.pod)));
+        let mut removed: Vec<(PodId, Placed)> = Vec::new();
+        for pod in victims.iter().flat_map(|v| &v.pods) {
+            removed.extend(what_if.remove(*pod).map(|placed| (*pod, placed)));
         }
         *spent = spent.saturating_add(1);
         if let Some(rejection) = obstacle(what_if, profile, class, pre, pod, node) {
@@ -91,32 +94,44 @@ pub(super) fn dry_run(
             if best.as_ref().is_none_or(|b| harm < b.harm) {
                 let mut gone = gone;
                 by_importance(&mut gone);
-                best = Some(Sacrifice { harm, node, victims: gone.iter().map(|v| v.pod).collect() });
+                best = Some(Sacrifice { harm, node, victims: gone.into_iter().flat_map(|v| v.pods).collect() });
             }
         }
         Resolution::Rollback(best.ok_or(NoHelp::NoVictims))
     })
 }
 
-/// Pods of lower priority on the node.
+/// Pods of lower priority on the node, those of a group that goes as one together.
 fn candidates(state: &State, pod: PodId, node: NodeId) -> Vec<Victim> {
     let (Some(ours), Some(node)) = (state.pod(pod), state.node(node)) else { return Vec::new() };
-    let lower = node.pods().iter().filter_map(|id| state.pod(*id)).filter(|p| p.priority < ours.priority);
-    let mut victims: Vec<Victim> = lower
-        .map(|p| Victim {
-            pod: p.id,
-            priority: p.priority,
-            started: p.started_at.unwrap_or(Timestamp(u64::MAX)),
-            leaving: p.terminating || p.preempted,
-            violates: false,
-        })
-        .collect();
+    let mut victims: Vec<Victim> = Vec::new();
+    for pod in node.pods().iter().filter_map(|id| state.pod(*id)) {
+        let named_already = victims.iter().any(|v| v.pods.contains(&pod.id));
+        if let Some(victim) = victim(state, pod).filter(|v| v.priority < ours.priority && !named_already) {
+            victims.push(victim);
+        }
+    }
     by_importance(&mut victims);
     let mut budgets = Budgets::new(state);
     for victim in victims.iter_mut().filter(|v| !v.leaving) {
-        victim.violates = budgets.violates(victim.pod);
+        for pod in &victim.pods {
+            victim.violates |= budgets.violates(*pod);
+        }
     }
     victims
+}
+
+fn victim(state: &State, pod: &PodEntry) -> Option<Victim> {
+    let unit = state.disruption_unit(pod);
+    let members = || unit.iter().filter_map(|id| state.pod(*id));
+    Some(Victim {
+        pod: pod.id,
+        priority: members().map(|p| p.priority).max()?,
+        started: members().map(|p| p.started_at.unwrap_or(Timestamp(u64::MAX))).min()?,
+        leaving: members().all(|p| p.terminating || p.preempted),
+        violates: false,
+        pods: unit,
+    })
 }
 
 /// Puts victims back in this order, each as long as the pod still fits; returns those that cannot come back.
@@ -129,17 +144,20 @@ fn put_back(
     pod: PodId,
     node: NodeId,
     order: &[Victim],
-    removed: &[(PodId, Option<Placed>)],
+    removed: &[(PodId, Placed)],
     spent: &mut u32,
 ) -> Vec<Victim> {
     let mut gone = Vec::new();
     for victim in order {
-        let Some((_, Some(placed))) = removed.iter().find(|(pod, _)| *pod == victim.pod) else { continue };
-        what_if.put_back(victim.pod, placed.clone());
+        for (pod, placed) in removed.iter().filter(|(pod, _)| victim.pods.contains(pod)) {
+            what_if.put_back(*pod, placed.clone());
+        }
         *spent = spent.saturating_add(1);
         if obstacle(what_if, profile, class, pre, pod, node).is_some() {
-            what_if.remove(victim.pod);
-            gone.push(*victim);
+            for pod in &victim.pods {
+                what_if.remove(*pod);
+            }
+            gone.push(victim.clone());
         }
     }
     gone

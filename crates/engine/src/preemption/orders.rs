@@ -5,9 +5,12 @@ use std::cmp::Reverse;
 use crate::model::{GpuShape, MilliGpu, NodeId, PodId, Timestamp};
 use crate::state::{Class, State};
 
-/// A pod that may have to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A pod that may have to go, or pods that go as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Victim {
+    /// The pods, on whatever nodes.
+    pub pods: Vec<PodId>,
+    /// The one on the node in question that names it.
     pub pod: PodId,
     pub priority: i32,
     /// When it started; one that has not yet counts as youngest.
@@ -18,9 +21,9 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    /// More important ones first: higher priority, then older. Those that go anyway come last.
-    fn importance(&self) -> (bool, Reverse<i32>, Timestamp, PodId) {
-        (self.leaving, Reverse(self.priority), self.started, self.pod)
+    /// More important ones first: higher priority, then more pods, then older. Those that go anyway come last.
+    fn importance(&self) -> (bool, Reverse<i32>, Reverse<usize>, Timestamp, PodId) {
+        (self.leaving, Reverse(self.priority), Reverse(self.pods.len()), self.started, self.pod)
     }
 }
 
@@ -43,7 +46,8 @@ pub(super) fn orders(state: &State, class: &Class, node: NodeId, victims: &[Vict
     }
     let held = |victim: &Victim, card: usize| -> Option<MilliGpu> {
         let card = ledger.cards().get(card)?;
-        card.holdings().iter().find(|h| h.pod == victim.pod).map(|h| card.part_of(h))
+        let holdings = card.holdings().iter().filter(|h| victim.pods.contains(&h.pod));
+        holdings.map(|h| card.part_of(h)).reduce(|sum, part| sum + part)
     };
     let cards = ledger.cards().len();
     if let GpuShape::Share { .. } = class.spec.shape {

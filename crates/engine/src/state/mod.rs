@@ -15,6 +15,7 @@ mod node;
 mod node_changes;
 mod pod;
 mod pod_changes;
+mod pod_groups;
 mod relations;
 mod sizes;
 mod slots;
@@ -44,6 +45,7 @@ use crate::prices::Prices;
 use class::ClassTable;
 pub(crate) use devices::pinned;
 use neighbours::Neighbours;
+use pod_groups::PodGroups;
 use sizes::Sizes;
 use slots::Slots;
 use transaction::Undo;
@@ -69,6 +71,7 @@ pub struct State {
     /// What happened that may let a pod in far from where it happened, for the queue.
     disturbances: Vec<Disturbance>,
     neighbours: Neighbours,
+    pod_groups: PodGroups,
     nodes: Slots<NodeState>,
     #[serde(skip)]
     node_by_name: Lookup<Arc<str>, NodeId>,
@@ -117,6 +120,7 @@ impl State {
             reclassify: false,
             disturbances: Vec::new(),
             neighbours: Neighbours::default(),
+            pod_groups: PodGroups::default(),
             nodes: Slots::default(),
             node_by_name: Lookup::default(),
             pods: Slots::default(),

@@ -16,8 +16,10 @@ type Labels = Box<[(Symbol, Symbol)]>;
 pub(super) struct Neighbours {
     namespaces: BTreeMap<Symbol, Labels>,
     /// By kind, namespace and name.
+    #[serde(with = "crate::collections::pairs")]
     workloads: BTreeMap<(WorkloadKind, Symbol, Symbol), CompiledLabels>,
     /// By namespace and name.
+    #[serde(with = "crate::collections::pairs")]
     budgets: BTreeMap<(Arc<str>, Arc<str>), Arc<DisruptionBudget>>,
     /// On how many nodes an image is.
     images: BTreeMap<Symbol, u32>,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, ClassId, ContainerKind, NodeId, Pod, PodId, PodName, PodUid, Resources, Symbols, Timestamp, bounded,
-    effective_requests, non_zero_requests,
+    Allocation, ClassId, ContainerKind, NodeId, Pod, PodGroupName, PodId, PodName, PodUid, Resources, Symbols,
+    Timestamp, bounded, effective_requests, non_zero_requests,
 };
 use crate::state::class::{ClassSpec, PortKey};
 use crate::state::kin::KinId;
@@ -108,6 +108,8 @@ pub struct PodEntry {
     pub created_at: Timestamp,
     /// Its priority.
     pub priority: i32,
+    /// The pod group that it belongs to.
+    pub group: Option<PodGroupName>,
     /// Whether it may have others evicted.
     pub preempts: bool,
     /// When it started to run.
@@ -144,6 +146,7 @@ impl PodEntry {
             generation: pod.generation,
             created_at: pod.created_at,
             priority: pod.priority,
+            group: pod.group.clone(),
             preempts: pod.preempts,
             started_at: pod.started_at,
             preempted: pod.preempted,

@@ -23,6 +23,14 @@ impl State {
                 let known = self.pods.at_mut(id.index());
                 let old = known.class;
                 let counted = known.presence.kin;
+                if known.group != pod.group {
+                    if let Some(group) = &known.group {
+                        self.pod_groups.leave(group, id);
+                    }
+                    if let Some(group) = &pod.group {
+                        self.pod_groups.join(group, id);
+                    }
+                }
                 known.update(pod, class, spec);
                 self.swap_kin(id, counted);
                 self.recharge(id);
@@ -37,6 +45,9 @@ impl State {
                 self.kins.retain(entry.presence.kin);
                 let id = PodId::from_index(self.pods.insert_with(|at| entry.in_slot(PodId::from_index(at))));
                 self.pod_by_uid.insert(pod.uid.clone(), id);
+                if let Some(group) = &pod.group {
+                    self.pod_groups.join(group, id);
+                }
                 id
             }
         }
@@ -129,6 +140,9 @@ impl State {
         if let Some(entry) = self.pods.remove(id.index()) {
             self.pod_by_uid.remove(&entry.uid);
             self.kins.release(entry.presence.kin);
+            if let Some(group) = &entry.group {
+                self.pod_groups.leave(group, id);
+            }
             self.classes.release(entry.class, &mut self.kins);
         }
     }
@@ -184,10 +198,10 @@ impl State {
         self.change_node(placed.node, Change::Relaxes, |n| n.ledger_mut().release(id, &uid));
     }
 
-    /// A pod is about to be deleted to make room for another.
-    pub(crate) fn mark_preempted(&mut self, id: PodId) {
+    /// A pod is about to be deleted to make room for another, or is not after all.
+    pub(crate) fn mark_preempted(&mut self, id: PodId, preempted: bool) {
         let Some(node) = self.pods.get(id.index()).and_then(|p| p.placed.as_ref()).map(|p| p.node) else { return };
-        self.pods.at_mut(id.index()).preempted = true;
+        self.pods.at_mut(id.index()).preempted = preempted;
         self.change_node(node, Change::Relaxes, |_| ());
     }
 

@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod op;
+pub mod relations;
 pub mod world;
 
 use gpu_scheduler_engine::framework::Profile;

@@ -74,6 +74,8 @@ pub enum Op {
         watch_first: bool,
     },
     AnswerUnknown(u64),
+    /// Something around pods and nodes changes: a namespace, a service, a budget, a pod group.
+    Around(u8),
     Advance(u16),
     /// Polls at most so often, then lets more happen.
     Poll(u8),
@@ -122,6 +124,7 @@ pub fn op() -> impl Strategy<Value = Op> {
         10 => (any::<u8>(), prop::bool::weighted(0.85), any::<bool>())
             .prop_map(|(which, done, watch_first)| Op::Answer { which, done, watch_first }),
         1 => (1_000_000_u64..1_000_009).prop_map(Op::AnswerUnknown),
+        2 => any::<u8>().prop_map(Op::Around),
         3 => prop_oneof![0_u16..20, 0_u16..900].prop_map(Op::Advance),
         4 => (1_u8..4).prop_map(Op::Poll),
         6 => Just(Op::Rest),

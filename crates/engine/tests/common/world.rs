@@ -118,6 +118,11 @@ impl World {
             Op::AnswerUnknown(ticket) => {
                 self.send(Event::ActionFinished { ticket: Ticket(ticket), outcome: Outcome::Done });
             }
+            Op::Around(which) => {
+                for event in super::relations::around(which) {
+                    self.send(event);
+                }
+            }
             Op::Advance(seconds) => self.now = Timestamp(self.now.0 + u64::from(seconds) * 1000),
             Op::Poll(times) => {
                 for _ in 0..times {
@@ -224,6 +229,7 @@ impl World {
                 node
             }
         };
+        super::relations::label(&mut node, n, change);
         self.nodes.insert(name, node.clone());
         self.send(Event::NodeApplied(Box::new(node)));
     }
@@ -269,6 +275,7 @@ impl World {
         let mut pod = shape(&name, kind, u64::from(size));
         pod.created_at = self.now;
         pod.priority = i32::from(priority) * 10;
+        super::relations::relate(&mut pod, size);
         pod
     }
 
@@ -292,7 +299,7 @@ impl World {
         let Some(uid) = self.nth(n) else { return };
         let Some(pod) = self.pods.get_mut(&uid) else { return };
         match how % 5 {
-            0 => drop(pod.labels.insert("touched".into(), how.to_string())),
+            0 => drop(pod.labels.insert(if how < 128 { "touched" } else { "app" }.into(), (how % 4).to_string())),
             1 if pod.assignment.is_none() => pod.gates.clear(),
             1 | 2 => pod.priority = i32::from(how),
             3 => pod.tolerations.push(Toleration { key: "gpu".into(), value: "yes".into(), ..Toleration::default() }),

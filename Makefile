@@ -42,14 +42,16 @@ ifdef OPENB
 	$(CARGO) test --release --locked -p gpu-scheduler-sim --test published -- --nocapture
 endif
 	# Before the tests that start it, so that a quarter of an hour of building is not taken for a test that hangs.
-	@scripts/build-control-plane
+	@scripts/build-control-plane --suite
 	env -u OPENB $(CARGO) test --workspace --locked
 
-matrix: ## the tests against a control plane on the older minors of Kubernetes too (`make test` runs the newest)
-	@for minor in $$(scripts/build-control-plane --minors | tail -n +2); do \
-		scripts/build-control-plane $$minor; \
+matrix: ## on every minor of Kubernetes: the tests of the control plane, and all of Kubernetes' own scheduling specs
+	@for minor in $$(scripts/build-control-plane --minors); do \
+		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
-		KUBERNETES_MINOR=$$minor $(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
+		export KUBERNETES_MINOR=$$minor; \
+		$(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
+		$(CARGO) test --locked -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 	done
 
 bench: ## how many placements a second the engine decides

@@ -34,7 +34,11 @@ mod record;
 mod restart;
 mod run;
 mod scenario;
+#[cfg(feature = "control-plane")]
+pub mod scheduler;
 mod show;
+#[cfg(feature = "control-plane")]
+pub mod suite;
 mod words;
 mod world;
 

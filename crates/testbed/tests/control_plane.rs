@@ -3,14 +3,15 @@
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use gpu_scheduler_testbed::control_plane::wait::until;
+use gpu_scheduler_testbed::control_plane::wait::{until, until_gone};
 use gpu_scheduler_testbed::control_plane::{ControlPlane, ControlPlaneError, KubeScheduler, Options, User};
 use gpu_scheduler_testbed::objects::{NodeObject, PodObject};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 
 /// etcd and the API server, and nothing that takes a second more.
 fn bare() -> Options {
@@ -80,6 +81,57 @@ async fn a_share_is_bound_with_its_record_and_runs_on_a_simulated_node() {
         assert!(!PathBuf::from(format!("/proc/{pid}")).exists(), "{name} still runs");
     }
     assert!(!folder.exists() && TcpStream::connect(address).is_err());
+}
+
+#[tokio::test]
+async fn nodes_like_kubelets_offer_their_capacity_and_let_pods_end_in_order() {
+    let options = Options { like_kubelets: true, ..Options::default() };
+    let cluster = ControlPlane::start(options).await.unwrap();
+    cluster.add_nodes([NodeObject::new("n1").build()]).await.unwrap();
+    let nodes = Api::<Node>::all(cluster.client());
+    for amount in [Some("5"), Some("10"), None] {
+        let patch = json!({"status": {"capacity": {"example.com/foo": amount}}});
+        nodes.patch_status("n1", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let offered = |node: &Node| {
+            let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+            allocatable.and_then(|all| all.get("example.com/foo")).map(|quantity| quantity.0.clone()).as_deref()
+                == amount
+        };
+        until(&nodes, "n1", &format!("{amount:?} to be allocatable"), offered).await.unwrap();
+    }
+
+    let api = pods(cluster.client());
+    let held: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "held", "finalizers": ["example.com/held"]},
+        "spec": {
+            "nodeName": "n1",
+            "terminationGracePeriodSeconds": 30,
+            "containers": [{"name": "main", "image": "pause", "lifecycle": {"preStop": {"sleep": {"seconds": 2}}}}],
+        },
+    }))
+    .unwrap();
+    let brief: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "brief"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "pause"}]},
+    }))
+    .unwrap();
+    cluster.add_pods([held, brief]).await.unwrap();
+    for name in ["held", "brief"] {
+        until(&api, name, "a pod to run", |pod| phase(pod) == Some("Running")).await.unwrap();
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    until_gone(&api, "brief").await.unwrap();
+
+    let ended = |pod: &Pod| phase(pod) == Some("Failed") && pod.metadata.deletion_grace_period_seconds == Some(0);
+    let ended = until(&api, "held", "held to end and to be deleted once more", ended).await.unwrap();
+    let statuses = ended.status.unwrap().container_statuses.unwrap();
+    let terminated = statuses[0].state.as_ref().unwrap().terminated.as_ref().unwrap();
+    let ran = terminated.finished_at.as_ref().unwrap().0 - terminated.started_at.as_ref().unwrap().0;
+    // The hook's seconds at least, and not the whole grace period. API times are whole seconds.
+    assert!((1..30).contains(&ran.get_seconds()), "{ran:?}");
+    let free = json!({"metadata": {"finalizers": null}});
+    api.patch("held", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+    until_gone(&api, "held").await.unwrap();
 }
 
 #[tokio::test]

@@ -1,9 +1,6 @@
 //! A control plane, a checker, and schedulers as processes.
 
-use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use gpu_scheduler_testbed::checker::{Checker, Rules};
@@ -12,12 +9,13 @@ use gpu_scheduler_testbed::control_plane::{Access, ControlPlane, Options};
 use gpu_scheduler_testbed::deploy;
 use gpu_scheduler_testbed::objects::NodeObject;
 use gpu_scheduler_testbed::proxy::Proxy;
+pub use gpu_scheduler_testbed::scheduler::Scheduler;
+use gpu_scheduler_testbed::scheduler::check_traces;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -26,6 +24,9 @@ const CONFIG: &str = "apiVersion: gpu-scheduler.io/v1alpha1
 kind: SchedulerConfiguration
 leaderElection: {resourceNamespace: gpu-scheduler, leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 300ms}
 ";
+
+/// The scheduler under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_gpu-scheduler");
 
 /// How long a Lease lasts by [`CONFIG`].
 pub const LEASE: Duration = Duration::from_secs(4);
@@ -80,22 +81,13 @@ impl Bed {
 
     /// Starts a scheduler with another way to the API server.
     pub fn scheduler_at(&self, name: &str, kubeconfig: &Path) -> Scheduler {
-        let log = self.folder.path().join(format!("{name}.log"));
-        // Free at this moment; whoever takes it in between makes the scheduler say so and the test fail.
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-        let child = Command::new(env!("CARGO_BIN_EXE_gpu-scheduler"))
-            .args(["run", "--kubeconfig"])
-            .arg(kubeconfig)
-            .arg("--config")
-            .arg(self.folder.path().join("config.yaml"))
-            .args(["--bind-address", &address.to_string(), "--journal"])
-            .arg(self.folder.path().join(name).with_extension("journal"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).expect("a log"))
-            .spawn()
-            .expect("the scheduler starts");
-        Scheduler { child, log, address }
+        Scheduler::start(
+            Path::new(BINARY),
+            name,
+            kubeconfig,
+            &self.folder.path().join("config.yaml"),
+            self.folder.path(),
+        )
     }
 
     /// Waits until a pod is bound; its node.
@@ -143,33 +135,13 @@ impl Bed {
         self.pods().list(&ListParams::default()).await.expect("pods can be listed").items
     }
 
-    /// Nothing that must not happen has happened, and no scheduler has asked for what its account may not do.
+    /// Nothing that must not happen has happened, no scheduler has asked for what its account may not do, and every journal
+    /// replays.
     pub async fn check(&self) {
         let verdict = self.checker.verdict().await;
         assert!(verdict.violations.is_empty(), "{verdict:#?}");
-        for file in std::fs::read_dir(self.folder.path()).expect("a folder") {
-            let path = file.expect("a file").path();
-            if path.extension().is_some_and(|extension| extension == "log") {
-                let log = std::fs::read_to_string(&path).expect("a log");
-                let forbidden: Vec<&str> = log.lines().filter(|line| line.contains("is forbidden: User ")).collect();
-                assert!(forbidden.is_empty(), "deploy/20-rbac.yaml lacks a right:\n{}", forbidden.join("\n"));
-            }
-            if path.extension().is_some_and(|extension| extension == "journal") {
-                replays(&path);
-            }
-        }
+        check_traces(Path::new(BINARY), self.folder.path());
     }
-}
-
-/// A journal, even of a scheduler that still runs or was killed, replays to the letter.
-fn replays(journal: &Path) {
-    if std::fs::read_dir(journal).is_ok_and(|mut files| files.next().is_none()) {
-        return; // it never led for long enough to see anything
-    }
-    let replay = Command::new(env!("CARGO_BIN_EXE_gpu-scheduler")).arg("replay").arg(journal).output();
-    let replay = replay.expect("the command runs");
-    let said = format!("{}{}", String::from_utf8_lossy(&replay.stdout), String::from_utf8_lossy(&replay.stderr));
-    assert!(replay.status.success(), "{}: {said}", journal.display());
 }
 
 /// Waits until a replica other than this one leads; its identity.
@@ -191,66 +163,4 @@ pub fn node_of(pod: &Pod) -> Option<&str> {
 pub fn waiting(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?.message.clone()
-}
-
-/// A scheduler as a process. It is killed when this is dropped; its log is shown if the test fails.
-pub struct Scheduler {
-    child: Child,
-    log: PathBuf,
-    address: SocketAddr,
-}
-
-impl Scheduler {
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a PID");
-        kill_process(pid, signal).expect("the child lives");
-    }
-
-    /// kill -9.
-    pub fn kill(mut self) {
-        self.child.kill().expect("it lives");
-        self.child.wait().expect("it has ended");
-    }
-
-    /// Stops it where it is, as a machine that hangs.
-    pub fn freeze(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    /// Lets it go on.
-    pub fn thaw(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    /// Asks it to end, and waits; whether it ended well.
-    pub fn stop(mut self) -> bool {
-        self.signal(Signal::TERM);
-        self.child.wait().expect("it has ended").success()
-    }
-
-    /// Where it serves health and metrics.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What it wrote so far.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).expect("a log")
-    }
-}
-
-impl Drop for Scheduler {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("---- {}\n{}", self.log.display(), self.log());
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The programs of Kubernetes: built by `scripts/build-control-plane` on the first use, then found in its cache.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -30,22 +30,10 @@ impl Binaries {
     ///
     /// An unknown minor, or a build that failed.
     pub async fn find(minor: Option<&str>) -> Result<Self, ControlPlaneError> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-control-plane");
-        let minor = minor.map(str::to_owned).or_else(|| std::env::var(MINOR).ok().filter(|m| !m.is_empty()));
-        let failed = |source| ControlPlaneError::System { what: format!("could not run {}", script.display()), source };
-        let mut command = tokio::process::Command::new(&script);
-        command.arg("--path").args(&minor).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut build = Build(command.spawn().map_err(failed)?);
-        let output = build.output().await.map_err(failed)?;
-        let status = build.0.wait().await.map_err(failed)?;
-        if let Some(minor) = minor.filter(|_| status.code() == Some(UNKNOWN_MINOR)) {
-            return Err(ControlPlaneError::UnknownMinor { minor });
-        }
-        let mut folders = output.lines().map(PathBuf::from);
-        match (status.success(), folders.next(), folders.next()) {
-            (true, Some(kubernetes), Some(kwok)) => Ok(Self { kubernetes, kwok }),
-            _ => Err(ControlPlaneError::Build { script, status }),
-        }
+        let minor = minor_of(minor).await?;
+        let folders = built(&["--path"], &minor).await?;
+        let [kubernetes, kwok] = folders.try_into().expect("the script prints two folders");
+        Ok(Self { kubernetes, kwok })
     }
 
     /// A program of Kubernetes by its name, such as `kubectl`.
@@ -62,6 +50,46 @@ impl Binaries {
     pub(super) fn kwok_stages(&self) -> PathBuf {
         self.kwok.join("stages.yaml")
     }
+}
+
+/// The minor that is meant: the one that is wanted, else what the environment says, else the newest there is.
+///
+/// # Errors
+///
+/// The script that knows them cannot be run.
+pub async fn minor_of(wanted: Option<&str>) -> Result<String, ControlPlaneError> {
+    let said = wanted.map(str::to_owned).or_else(|| std::env::var(MINOR).ok().filter(|minor| !minor.is_empty()));
+    match said {
+        Some(minor) => Ok(minor),
+        None => {
+            let (_, minors) = run(&["--minors"]).await?;
+            Ok(minors.lines().next().expect("there is a minor in the repository").to_owned())
+        }
+    }
+}
+
+/// Has the script build what `flags` ask for, and returns the folders that it prints.
+pub(crate) async fn built(flags: &[&str], minor: &str) -> Result<Vec<PathBuf>, ControlPlaneError> {
+    let (status, output) = run(&[flags, &[minor]].concat()).await?;
+    match status.code() {
+        Some(0) => Ok(output.lines().map(PathBuf::from).collect()),
+        Some(UNKNOWN_MINOR) => Err(ControlPlaneError::UnknownMinor { minor: minor.to_owned() }),
+        _ => Err(ControlPlaneError::Build { script: script(), status }),
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-control-plane")
+}
+
+async fn run(args: &[&str]) -> Result<(ExitStatus, String), ControlPlaneError> {
+    let failed = || ControlPlaneError::system(format!("could not run {}", script().display()));
+    let mut command = tokio::process::Command::new(script());
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut build = Build(command.spawn().map_err(failed())?);
+    let output = build.output().await.map_err(failed())?;
+    let status = build.0.wait().await.map_err(failed())?;
+    Ok((status, output))
 }
 
 /// The running script.

@@ -20,7 +20,7 @@
 
 mod access;
 mod api_server;
-mod binaries;
+pub(crate) mod binaries;
 mod certificates;
 mod controller_manager;
 mod error;
@@ -31,7 +31,7 @@ mod kwok;
 mod options;
 mod ports;
 mod probe;
-mod process;
+pub(crate) mod process;
 pub mod wait;
 
 use std::fmt;
@@ -45,7 +45,7 @@ use kube::{Api, Client, Config, ResourceExt};
 
 pub use access::Access;
 pub use api_server::ApiServer;
-pub use binaries::Binaries;
+pub use binaries::{Binaries, minor_of};
 pub use error::ControlPlaneError;
 pub use options::{KubeScheduler, Options, User};
 

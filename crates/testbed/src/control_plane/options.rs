@@ -20,6 +20,11 @@ pub struct Options {
     pub controller_manager: bool,
     /// Whether kwok runs: it keeps simulated nodes ready and makes bound pods on them run.
     pub kwok: bool,
+    /// Whether simulated nodes do with pods what kubelets do: before a deleted pod goes, its preStop hook and its grace period
+    /// take their time and its containers end, and a finalizer holds it; a node offers what its capacity says. Needs kwok.
+    ///
+    /// Otherwise a deleted pod goes at once, and a change of a node's capacity changes nothing.
+    pub like_kubelets: bool,
     /// Whether nodes are what they were created as: nobody taints them and nobody watches their heartbeat.
     ///
     /// For benchmarks without kwok, and for thousands of nodes whose heartbeats would cost more than what is measured.
@@ -42,6 +47,7 @@ impl Default for Options {
             minor: None,
             controller_manager: true,
             kwok: true,
+            like_kubelets: false,
             static_nodes: false,
             kube_scheduler: None,
             load_test: false,

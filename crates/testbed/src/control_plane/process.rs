@@ -2,13 +2,16 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::thread;
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, pidfd_open, set_parent_process_death_signal, waitid,
+};
 
 use super::ControlPlaneError;
 
@@ -20,7 +23,7 @@ const LOG_LINES: usize = 20;
 /// It is always killed, never asked to stop: what it knows is thrown away with it, and the API server would wait
 /// for its watchers.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     name: &'static str,
     child: Child,
     log: PathBuf,
@@ -28,7 +31,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Starts `binary`; standard output and error go to `NAME.log` in `folder`, after what is there.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &'static str,
         binary: &Path,
         args: impl IntoIterator<Item = String>,
@@ -51,16 +54,16 @@ impl Program {
         Ok(Self { name, child, log })
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// An error if it has ended.
-    pub(super) fn check(&mut self) -> Result<(), ControlPlaneError> {
+    pub(crate) fn check(&mut self) -> Result<(), ControlPlaneError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(ControlPlaneError::Exited { program: self.name, status, log: self.end_of_log() }),
@@ -68,14 +71,21 @@ impl Program {
         }
     }
 
+    /// Waits until it ends by itself. Dropping the future leaves it running.
+    pub(crate) async fn wait(&mut self) -> Result<ExitStatus, ControlPlaneError> {
+        let failed = || ControlPlaneError::system(format!("could not wait for {}", self.name));
+        until_ended(&self.child).await.map_err(failed())?;
+        self.child.wait().map_err(failed())
+    }
+
     /// Kills it and waits until it is gone; a no-op on one that is.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         // Both fail only for a child that was already waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    pub(super) fn end_of_log(&self) -> String {
+    pub(crate) fn end_of_log(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
@@ -87,6 +97,15 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns when a child has ended, and leaves it to be waited for: the kernel tells only one waiter how it ended.
+pub(crate) async fn until_ended(child: &Child) -> io::Result<()> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    // The thread ends with the child, which is killed when its owner is dropped, if not before.
+    let ended = move || waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    tokio::task::spawn_blocking(ended).await??;
+    Ok(())
 }
 
 type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
@@ -148,6 +167,14 @@ mod tests {
         let start = move || Program::start("sleep", Path::new("/bin/sleep"), ["1000".to_owned()], &path);
         let mut program = thread::spawn(start).join().unwrap().unwrap();
         program.check().unwrap();
+    }
+
+    #[tokio::test]
+    async fn its_end_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = ["-c", "exit 3"].map(str::to_owned);
+        let mut program = Program::start("sh", Path::new("/bin/sh"), args, folder.path()).unwrap();
+        assert_eq!(program.wait().await.unwrap().code(), Some(3));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
@@ -118,6 +118,16 @@ impl NodeObject {
     #[must_use]
     pub fn zone(self, zone: &str) -> Self {
         self.label("topology.kubernetes.io/region", "region-1").label("topology.kubernetes.io/zone", zone)
+    }
+
+    /// Its own address; without, kwok gives all nodes the same.
+    #[must_use]
+    pub fn address(mut self, ip: &str) -> Self {
+        let name = self.metadata.name.clone().expect("a node is made with a name");
+        let addresses = [("InternalIP", ip.to_owned()), ("Hostname", name)];
+        self.status.addresses =
+            Some(addresses.map(|(type_, address)| NodeAddress { type_: type_.to_owned(), address }).into());
+        self
     }
 
     /// States capacity, all of it allocatable.

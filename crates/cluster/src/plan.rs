@@ -151,6 +151,9 @@ pub fn plan(dump: &Dump, config: Config, now: Timestamp) -> Plan {
         }
         engine.handle(now, Event::DevicesReported(Box::new(report)));
     }
+    for event in &dump.around {
+        engine.handle(now, event.clone());
+    }
     // What runs is a fact before anything is decided.
     let live = || dump.pods.iter().filter_map(|p| if let PodFact::Live(pod) = p { Some(pod) } else { None });
     let bound = live().filter(|p| p.assignment.is_some());

@@ -151,6 +151,10 @@ fn who_is_counted() {
     let mut run = cluster([(zoned("a", "1"), 1), (zoned("b", "2"), 0)]);
     let stranger = Pod { labels: [].into(), ..wanting([spread(ZONE, 1)]) };
     assert_eq!(taking(&mut run, stranger), "a b");
+    // One that restricts nothing counts nobody but the pod itself.
+    let mut run = cluster([(zoned("a", "1"), 5), (zoned("b", "2"), 0)]);
+    let all = TopologySpreadConstraint { selector: Some(LabelSelector::default()), ..spread(ZONE, 1) };
+    assert_eq!(taking(&mut run, wanting([all])), "a b");
     // A selector that is not there counts nobody.
     let mut run = cluster([(zoned("a", "1"), 5), (zoned("b", "2"), 0)]);
     let nobody = TopologySpreadConstraint { selector: None, ..spread(ZONE, 1) };

@@ -22,6 +22,8 @@ mod command;
 pub mod control_plane;
 #[cfg(feature = "control-plane")]
 pub mod deploy;
+#[cfg(feature = "control-plane")]
+pub mod differential;
 mod error;
 mod invariants;
 mod node_syntax;

@@ -20,7 +20,7 @@ use crate::selector::optional_selector;
 type Key = (String, String);
 
 /// A kind of which facts are made one by one.
-pub(super) trait Neighbour: Named {
+pub(crate) trait Neighbour: Named {
     /// The kind's name.
     const KIND: &'static str;
     /// What the engine is told of an object.

@@ -20,6 +20,7 @@ use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Ou
 use crate::journal::Recorded;
 use crate::objects;
 use crate::{allocation, read_device_report, read_node, read_pod};
+pub(crate) use around::Neighbour;
 use around::Neighbours;
 use binds::{Binds, Verdict};
 use problems::Problems;

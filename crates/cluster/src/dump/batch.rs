@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gpu_scheduler_engine::Event;
 use gpu_scheduler_engine::model::{DeviceReport, Node, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::objects_of::Outline;
+use crate::driver::Neighbour;
+use crate::objects;
 use crate::pod::DEFAULT_NAMESPACE;
 use crate::problem::{Finding, ObjectRef, Origin, Problem};
 use crate::{PodFact, read_device_report, read_node, read_pod, time};
@@ -21,6 +24,7 @@ pub(super) enum Object {
     Node(Box<Node>),
     Report(DeviceReport),
     Pod(PodFact),
+    Around(Event),
 }
 
 /// What one document says. It counts once the document has been read to its end.
@@ -142,11 +146,29 @@ impl Batch {
                     read_device_report(object, findings).map(Object::Report)
                 })
             }
+            "Namespace" if core => self.around::<objects::Namespace>(index, false, fields),
+            "Service" if core => self.around::<objects::Service>(index, true, fields),
+            "ReplicationController" if core => self.around::<objects::ReplicationController>(index, true, fields),
+            "ReplicaSet" if api.starts_with("apps/") => self.around::<objects::ReplicaSet>(index, true, fields),
+            "StatefulSet" if api.starts_with("apps/") => self.around::<objects::StatefulSet>(index, true, fields),
+            "PodDisruptionBudget" if api.starts_with("policy/") => {
+                self.around::<objects::PodDisruptionBudget>(index, true, fields)
+            }
+            "PodGroup" if api.starts_with("scheduling.k8s.io/") => {
+                self.around::<objects::PodGroup>(index, true, fields)
+            }
             _ => {
                 let name = if api.is_empty() { kind.to_owned() } else { format!("{api}/{kind}") };
                 *self.ignored.entry(name).or_default() += 1;
             }
         }
+    }
+
+    /// An object that only says something about pods and nodes.
+    fn around<T: Neighbour + DeserializeOwned>(&mut self, index: usize, namespaced: bool, fields: Map<String, Value>) {
+        self.known(index, T::KIND, namespaced, fields, |object: T, findings| {
+            Some(Object::Around(object.applied(findings)))
+        });
     }
 
     /// Decodes an object of a known kind and makes a fact of it.

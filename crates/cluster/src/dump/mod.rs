@@ -14,6 +14,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gpu_scheduler_engine::Event;
 use gpu_scheduler_engine::model::{DeviceReport, Node, PodUid, Timestamp};
 
 use crate::pod::{PodFact, made_up_uid};
@@ -31,6 +32,8 @@ pub struct Dump {
     pub reports: Vec<DeviceReport>,
     /// Pods, by creation, then namespace and name.
     pub pods: Vec<PodFact>,
+    /// What is around them: namespaces, services, controllers, disruption budgets, pod groups.
+    pub around: Vec<Event>,
     /// What was wrong, in the order in which it was found.
     pub problems: Vec<Problem>,
     /// Kinds of which nothing is made, as `<apiVersion>/<kind>`, with the number of objects.
@@ -70,6 +73,7 @@ pub struct DumpReader {
     nodes: BTreeMap<String, (Node, Origin)>,
     reports: BTreeMap<String, (DeviceReport, Origin)>,
     pods: BTreeMap<(String, String), (PodFact, Origin)>,
+    around: Vec<Event>,
     problems: Vec<Problem>,
     ignored: BTreeMap<String, usize>,
     newest: Option<Timestamp>,
@@ -99,6 +103,7 @@ impl DumpReader {
             nodes: self.nodes.into_values().map(|(node, _)| node).collect(),
             reports: self.reports.into_values().map(|(report, _)| report).collect(),
             pods: pods.into_iter().map(|(pod, _)| pod).collect(),
+            around: self.around,
             problems: self.problems,
             ignored: self.ignored,
             newest: self.newest,
@@ -116,6 +121,11 @@ impl DumpReader {
             let earlier = match entry {
                 (origin, Object::Node(node)) => {
                     self.nodes.insert(node.name.clone(), (*node, origin)).map(|(_, earlier)| earlier)
+                }
+                // A later one is a change, to the engine too.
+                (_, Object::Around(event)) => {
+                    self.around.push(event);
+                    None
                 }
                 (origin, Object::Report(report)) => {
                     self.reports.insert(report.node.clone(), (report, origin)).map(|(_, earlier)| earlier)

@@ -23,7 +23,8 @@ pub struct PodRequests {
 /// asks, what kubelet allocated and what is in force. `O(containers * resources)`.
 pub fn effective_requests(pod: &Pod) -> ResourceList {
     let placed = pod.assignment.is_some();
-    let mut total = if placed { placed_containers(pod) } else { aggregate(&pod.containers, |c| &c.requests) };
+    let mut total =
+        if placed { placed_containers(pod, ResourceList::clone) } else { aggregate(&pod.containers, |c| &c.requests) };
     for (name, amount) in pod_level(pod, placed) {
         total.insert(name, amount);
     }
@@ -31,27 +32,50 @@ pub fn effective_requests(pod: &Pod) -> ResourceList {
     total
 }
 
-/// As [`effective_requests`], with 100m CPU and 200 MiB for containers that state none: used for scores
-/// only. An explicit 0 stays 0; a pod-level request replaces the sum.
+/// As [`effective_requests`], with 100m CPU and 200 MiB for containers that state none: what a pod on a node counts as
+/// in scores. An explicit 0 stays 0. Where the pod as a whole asks for something, only a resource that is asked for
+/// nowhere gets the default.
 pub fn non_zero_requests(pod: &Pod) -> ResourceList {
-    let with_defaults: Vec<Container> = pod
-        .containers
-        .iter()
-        .map(|c| {
-            let mut c = c.clone();
-            c.requests.entry("cpu".into()).or_insert(DEFAULT_CPU);
-            c.requests.entry("memory".into()).or_insert(DEFAULT_MEMORY);
-            c
-        })
-        .collect();
     let placed = pod.assignment.is_some();
-    let mut total = aggregate(&with_defaults, |c| &c.requests);
-    if placed {
-        max(&mut total, &placed_containers(pod));
-    }
-    for (name, amount) in pod_level(pod, placed) {
+    let level = pod_level(pod, placed);
+    let stated = if level.is_empty() { ResourceList::new() } else { effective_requests(pod) };
+    let missing = |name: &str| !stated.contains_key(name);
+    let mut total = if placed {
+        placed_containers(pod, |requests| filled(requests, missing))
+    } else {
+        aggregate(&with_defaults(pod, missing), |c| &c.requests)
+    };
+    for (name, amount) in level {
         total.insert(name, amount);
     }
+    scored(total, pod)
+}
+
+/// What a pod that is to be placed counts as in kube-scheduler's score of free resources: as [`non_zero_requests`], but
+/// by its containers alone. What the pod as a whole asks for is left out there, though it must fit and counts once the
+/// pod is on its node.
+pub fn incoming_requests(pod: &Pod) -> ResourceList {
+    scored(aggregate(&with_defaults(pod, |_| true), |c| &c.requests), pod)
+}
+
+/// The containers, with the default where they state nothing and `missing` says that it counts.
+fn with_defaults(pod: &Pod, missing: impl Fn(&str) -> bool) -> Vec<Container> {
+    pod.containers.iter().map(|c| Container { requests: filled(&c.requests, &missing), ..c.clone() }).collect()
+}
+
+/// Requests with the default where they state nothing and `missing` says that it counts.
+fn filled(requests: &ResourceList, missing: impl Fn(&str) -> bool) -> ResourceList {
+    let mut requests = requests.clone();
+    for (name, amount) in [("cpu", DEFAULT_CPU), ("memory", DEFAULT_MEMORY)] {
+        if missing(name) {
+            requests.entry(name.to_owned()).or_insert(amount);
+        }
+    }
+    requests
+}
+
+/// With overhead, and nothing but what scores look at.
+fn scored(mut total: ResourceList, pod: &Pod) -> ResourceList {
     add(&mut total, &pod.overhead);
     total.retain(|name, _| name == "cpu" || name == "memory");
     total
@@ -83,32 +107,32 @@ fn aggregate<'a>(containers: &'a [Container], amounts: impl Fn(&'a Container) ->
     running
 }
 
-/// The containers of a placed pod: largest of spec, actuated and allocated; without the spec where the
-/// resize that it asks for is infeasible.
-fn placed_containers(pod: &Pod) -> ResourceList {
-    if let (Some(allocated), Some(actuated)) = (&pod.pod_level.allocated, &pod.pod_level.actuated) {
-        let mut total = allocated.clone();
-        max(&mut total, actuated);
-        return total;
-    }
-    let empty = ResourceList::new();
-    let fallback =
-        |c: &'_ Container| -> ResourceList { if pod.resize_infeasible { empty.clone() } else { c.requests.clone() } };
-    let by_status: Vec<(Container, Container)> = pod
-        .containers
-        .iter()
-        .map(|c| {
-            let allocated = c.allocated.clone().unwrap_or_else(|| fallback(c));
-            let actuated = c.actuated.clone().unwrap_or_else(|| allocated.clone());
-            let with = |requests| Container { requests, ..c.clone() };
-            (with(allocated), with(actuated))
-        })
-        .collect();
-    let (allocated, actuated): (Vec<_>, Vec<_>) = by_status.into_iter().unzip();
-    let mut total = aggregate(&allocated, |c| &c.requests);
-    max(&mut total, &aggregate(&actuated, |c| &c.requests));
+/// The containers of a placed pod: largest of spec, actuated and allocated; without the spec where the resize that it asks
+/// for is infeasible. `fill` completes what a container asks for. Where kubelet says both for the pod as a whole, that
+/// stands for its containers.
+fn placed_containers(pod: &Pod, fill: impl Fn(&ResourceList) -> ResourceList) -> ResourceList {
+    let sum = |amounts: &dyn Fn(&Container) -> ResourceList| {
+        let with = |c: &Container| Container { requests: fill(&amounts(c)), ..c.clone() };
+        let containers: Vec<Container> = pod.containers.iter().map(with).collect();
+        aggregate(&containers, |c| &c.requests)
+    };
+    let spec = |c: &Container| if pod.resize_infeasible { ResourceList::new() } else { c.requests.clone() };
+    let allocated = |c: &Container| c.allocated.clone().unwrap_or_else(|| spec(c));
+    let actuated = |c: &Container| c.actuated.clone().unwrap_or_else(|| allocated(c));
+    let mut total = match (&pod.pod_level.allocated, &pod.pod_level.actuated) {
+        (Some(allocated), Some(actuated)) => {
+            let mut total = allocated.clone();
+            max(&mut total, actuated);
+            total
+        }
+        _ => {
+            let mut total = sum(&allocated);
+            max(&mut total, &sum(&actuated));
+            total
+        }
+    };
     if !pod.resize_infeasible {
-        max(&mut total, &aggregate(&pod.containers, |c| &c.requests));
+        max(&mut total, &sum(&|c| c.requests.clone()));
     }
     total
 }
@@ -116,16 +140,23 @@ fn placed_containers(pod: &Pod) -> ResourceList {
 /// Pod-level amounts, which replace the containers' sum for the resources that they name.
 fn pod_level(pod: &Pod, placed: bool) -> ResourceList {
     let level = &pod.pod_level;
-    let mut amounts = if placed && pod.resize_infeasible { ResourceList::new() } else { level.requests.clone() };
-    if placed {
+    let mut amounts = level.requests.clone();
+    // Only with a status of the pod as a whole is there anything to hold the spec against.
+    if placed && level.actuated.is_some() {
+        if pod.resize_infeasible {
+            amounts.clear();
+        }
         for list in [&level.actuated, &level.allocated].into_iter().flatten() {
             max(&mut amounts, list);
         }
-        // A status says amounts for what the spec names at pod level; the rest stays the containers' sum.
-        amounts.retain(|name, _| level.requests.contains_key(name));
     }
-    amounts.retain(|name, _| name == "cpu" || name == "memory" || name.starts_with("hugepages-"));
-    amounts
+    amounts.retain(|name, _| is_pod_level(name));
+    if level.requests.keys().any(|name| is_pod_level(name)) { amounts } else { ResourceList::new() }
+}
+
+/// Whether a resource can be asked for by the pod as a whole.
+fn is_pod_level(name: &str) -> bool {
+    name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 
 fn add(total: &mut ResourceList, other: &ResourceList) {
@@ -213,6 +244,18 @@ mod tests {
         assert_eq!(cpu(&pod), 900);
         pod.resize_infeasible = true;
         assert_eq!(cpu(&pod), 500, "an infeasible resize does not count");
+        // What kubelet says of the pod as a whole stands for its containers, beside the spec.
+        pod.pod_level.allocated = Some(list(200));
+        pod.pod_level.actuated = Some(list(250));
+        assert_eq!(cpu(&pod), 250);
+        pod.resize_infeasible = false;
+        assert_eq!(cpu(&pod), 900);
+        // A pod-level request is replaced by the largest of the three only where there is such a status.
+        pod.pod_level.requests = list(100);
+        assert_eq!(cpu(&pod), 250);
+        (pod.pod_level.allocated, pod.pod_level.actuated) = (None, None);
+        pod.resize_infeasible = true;
+        assert_eq!(cpu(&pod), 100);
     }
 
     #[test]
@@ -223,5 +266,30 @@ mod tests {
         let non_zero = non_zero_requests(&pod);
         assert_eq!(non_zero["cpu"].milli_value(), 400);
         assert_eq!(non_zero["memory"].value(), 3 * 200 * 1024 * 1024);
+    }
+
+    #[test]
+    fn a_request_of_the_whole_pod_in_scores() {
+        const MIB: i64 = 1024 * 1024;
+        let amounts = |cpu: Option<i64>, memory: Option<i64>| -> ResourceList {
+            let cpu = cpu.map(|cpu| ("cpu".to_owned(), Quantity::millis(cpu)));
+            cpu.into_iter().chain(memory.map(|mib| ("memory".to_owned(), Quantity::units(mib * MIB)))).collect()
+        };
+        let of = |list: ResourceList| (list["cpu"].milli_value(), list["memory"].value() / MIB);
+        for (containers, whole, incoming, on_node) in [
+            // Before it is placed, only its containers count, each with the defaults.
+            ([amounts(Some(50), Some(16)), amounts(None, None)], amounts(Some(900), None), (150, 216), (900, 16)),
+            ([amounts(Some(50), None), amounts(None, None)], amounts(Some(900), Some(64)), (150, 400), (900, 64)),
+            // On its node a resource that nobody asks for still gets them.
+            ([amounts(None, None), amounts(None, None)], amounts(Some(900), None), (200, 400), (900, 400)),
+            ([amounts(None, None), amounts(None, Some(0))], amounts(None, None), (200, 200), (200, 200)),
+        ] {
+            let mut pod = pod(&[(App, 0), (App, 0)]);
+            for (container, requests) in pod.containers.iter_mut().zip(containers) {
+                container.requests = requests;
+            }
+            pod.pod_level.requests = whole;
+            assert_eq!((of(incoming_requests(&pod)), of(non_zero_requests(&pod))), (incoming, on_node), "{pod:?}");
+        }
     }
 }

@@ -80,6 +80,11 @@ impl CompiledLabels {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|r| r.holds(symbols, label)))
     }
 
+    /// Whether it restricts nothing.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// The label keys that it looks at.
     pub fn keys(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.requirements.iter().flatten().map(CompiledRequirement::key)

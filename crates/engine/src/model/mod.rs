@@ -25,7 +25,7 @@ mod units;
 mod workload;
 
 pub use allocation::{Allocation, ContainerAllocation, DeviceGrant, GrantKind};
-pub use effective::{PodRequests, effective_requests, non_zero_requests};
+pub use effective::{PodRequests, effective_requests, incoming_requests, non_zero_requests};
 pub use gpu::{CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Partition, Partitioning};
 pub use ids::{ClassId, NodeId, PodId, PodName, PodUid, Ticket};
 pub use label_selector::{CompiledLabels, LabelSelector};

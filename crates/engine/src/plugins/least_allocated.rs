@@ -18,7 +18,7 @@ impl Score for LeastAllocated {
         let all = placement.facts.allocatable();
         let (cpu, memory) = placement.node.non_zero_requested();
         let charge = &placement.class.spec.charge;
-        let parts = [(all.cpu, cpu + charge.non_zero_cpu), (all.memory, memory + charge.non_zero_memory)];
+        let parts = [(all.cpu, cpu + charge.incoming_cpu), (all.memory, memory + charge.incoming_memory)];
         let (mut sum, mut weights) = (0_i64, 0_i64);
         for (capacity, requested) in parts.into_iter().filter(|(capacity, _)| *capacity > 0) {
             let free = capacity.saturating_sub(requested).max(0);

@@ -6,7 +6,7 @@ use crate::framework::{CyclePlugin, CycleState, PluginName, Reason, Verdict};
 use crate::model::{CompiledLabels, Effect, NodeId, Symbol};
 use crate::plugins::domains::Domains;
 use crate::plugins::go_float;
-use crate::state::{Class, NodeFacts, NodeState, SpreadConstraint, State};
+use crate::state::{Class, Kin, NodeFacts, NodeState, SpreadConstraint, State};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -99,7 +99,7 @@ impl Counted {
             max_skew: constraint.max_skew,
             min_domains: constraint.min_domains,
             domains: Domains::new(state, constraint.topology),
-            own: i64::from(counts[class.spec.kin.index()]),
+            own: i64::from(matches(state, &constraint.selector, state.kins().get(class.spec.kin))),
             counts,
             included,
         }
@@ -110,13 +110,16 @@ impl Counted {
     }
 }
 
-/// By kin: whether its pods count for a pod of `class`: those that `selector` matches in its namespace.
+/// By kin: whether its pods count for a pod of `class`: those that `selector` matches in its namespace. A selector that
+/// restricts nothing counts nobody, as kube-scheduler has it.
 fn counting(state: &State, class: &Class, selector: &CompiledLabels) -> Vec<bool> {
     let namespace = state.kins().get(class.spec.kin).namespace;
-    let matches = |key: &crate::state::Kin| {
-        key.namespace == namespace && selector.matches(state.symbols(), |label| key.label(label))
-    };
-    state.kins().matching(matches)
+    let counts = |kin: &Kin| !selector.is_everything() && kin.namespace == namespace && matches(state, selector, kin);
+    state.kins().matching(counts)
+}
+
+fn matches(state: &State, selector: &CompiledLabels, kin: &Kin) -> bool {
+    selector.matches(state.symbols(), |key| kin.label(key))
 }
 
 /// Pods on a node that count: those that are being deleted do not.

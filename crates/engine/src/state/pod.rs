@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    Allocation, ClassId, ContainerKind, NodeId, Pod, PodGroupName, PodId, PodName, PodUid, Resources, Symbols,
-    Timestamp, bounded, effective_requests, non_zero_requests,
+    Allocation, ClassId, ContainerKind, NodeId, Pod, PodGroupName, PodId, PodName, PodUid, ResourceList, Resources,
+    Symbols, Timestamp, bounded, effective_requests, incoming_requests, non_zero_requests,
 };
 use crate::state::class::{ClassSpec, PortKey};
 use crate::state::kin::KinId;
@@ -15,25 +15,33 @@ use crate::state::kin::KinId;
 pub struct Charge {
     /// Effective request.
     pub requests: Resources,
-    /// CPU with defaults, milli-cores: for scores.
+    /// CPU with defaults, milli-cores: for scores, once the pod is on its node.
     pub non_zero_cpu: i64,
-    /// Memory with defaults, bytes: for scores.
+    /// Memory with defaults, bytes: for scores, once the pod is on its node.
     pub non_zero_memory: i64,
+    /// As `non_zero_cpu`, for the pod that is being placed.
+    pub incoming_cpu: i64,
+    /// As `non_zero_memory`, for the pod that is being placed.
+    pub incoming_memory: i64,
     /// Host ports, sorted.
     pub ports: Box<[PortKey]>,
 }
 
 impl Charge {
     pub(super) fn of(pod: &Pod, symbols: &mut Symbols) -> Self {
-        let non_zero = non_zero_requests(pod);
+        let (non_zero, incoming) = (non_zero_requests(pod), incoming_requests(pod));
+        let cpu = |list: &ResourceList| list.get("cpu").map_or(0, |q| bounded(q.milli_value()));
+        let memory = |list: &ResourceList| list.get("memory").map_or(0, |q| bounded(q.value()));
         // Plain init containers are gone before a host port could clash.
         let long_running = pod.containers.iter().filter(|c| c.kind != ContainerKind::Init);
         let mut ports: Vec<_> = long_running.flat_map(|c| &c.ports).map(|p| PortKey::new(p, symbols)).collect();
         ports.sort_unstable();
         Self {
             requests: Resources::compile(&effective_requests(pod), symbols),
-            non_zero_cpu: non_zero.get("cpu").map_or(0, |q| bounded(q.milli_value())),
-            non_zero_memory: non_zero.get("memory").map_or(0, |q| bounded(q.value())),
+            non_zero_cpu: cpu(&non_zero),
+            non_zero_memory: memory(&non_zero),
+            incoming_cpu: cpu(&incoming),
+            incoming_memory: memory(&incoming),
             ports: ports.into(),
         }
     }

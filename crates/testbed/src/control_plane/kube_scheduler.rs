@@ -38,6 +38,7 @@ impl Scheduler {
         ];
         args.extend(setup.certificates.serving_args());
         args.extend(setup.options.feature_gates_arg());
+        args.extend(wanted.args.iter().cloned());
         let mut program = Program::start(name, &setup.binaries.kubernetes(name), args, folder)?;
         let client = setup.tls_client(&url(&port))?;
         until_ready(&mut program, &client, "/readyz").await?;
@@ -55,7 +56,7 @@ fn url(port: &Port) -> String {
 }
 
 fn configuration(kubeconfig: &Path, wanted: &KubeScheduler) -> String {
-    let KubeScheduler { qps, config } = wanted;
+    let KubeScheduler { qps, config, .. } = wanted;
     let kubeconfig = serde_json::Value::from(kubeconfig.to_string_lossy());
     format!(
         "apiVersion: kubescheduler.config.k8s.io/v1

@@ -92,6 +92,10 @@ pub struct ControlPlane {
     admin: Access,
     admin_kubeconfig: PathBuf,
     binaries: Binaries,
+    certificates: Certificates,
+    options: Options,
+    /// What Kubernetes' own scheduler talks to the API server with.
+    scheduler_kubeconfig: PathBuf,
     folder: Folder,
 }
 
@@ -168,6 +172,9 @@ impl ControlPlane {
             admin,
             admin_kubeconfig,
             binaries,
+            certificates,
+            options,
+            scheduler_kubeconfig: scheduler_config,
             folder,
         })
     }
@@ -233,6 +240,25 @@ impl ControlPlane {
         self.scheduler.as_ref().map(Scheduler::url)
     }
 
+    /// Starts Kubernetes' own scheduler on what is there, in place of one that runs, and waits until it is ready: it
+    /// decides on nothing before it has seen every object that exists now.
+    ///
+    /// # Errors
+    ///
+    /// It ended or did not get ready.
+    pub async fn start_kube_scheduler(&mut self, wanted: &KubeScheduler) -> Result<(), ControlPlaneError> {
+        self.stop_kube_scheduler();
+        let Self { binaries, folder, certificates, options, .. } = self;
+        let setup = Setup { binaries, folder, certificates, options };
+        self.scheduler = Some(Scheduler::start(&setup, &self.scheduler_kubeconfig, wanted).await?);
+        Ok(())
+    }
+
+    /// Kills Kubernetes' own scheduler; a no-op where none runs.
+    pub fn stop_kube_scheduler(&mut self) {
+        self.scheduler = None;
+    }
+
     /// The programs that it runs, such as `kubectl`.
     #[must_use]
     pub fn binaries(&self) -> &Binaries {
@@ -243,6 +269,12 @@ impl ControlPlane {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What a program wrote, such as `kube-scheduler`: all of its runs, one after the other.
+    #[must_use]
+    pub fn log(&self, program: &str) -> PathBuf {
+        process::log_in(self.folder(), program)
     }
 
     /// Name and process id of each program that runs.

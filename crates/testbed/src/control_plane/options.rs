@@ -82,11 +82,13 @@ pub struct KubeScheduler {
     pub qps: u32,
     /// The rest of its `KubeSchedulerConfiguration`, as top-level YAML: `profiles`, `percentageOfNodesToScore`, ….
     pub config: String,
+    /// Further arguments, such as `-v=2`.
+    pub args: Vec<String>,
 }
 
 impl Default for KubeScheduler {
     fn default() -> Self {
-        Self { qps: 5000, config: String::new() }
+        Self { qps: 5000, config: String::new(), args: Vec::new() }
     }
 }
 

@@ -37,7 +37,7 @@ impl Program {
         args: impl IntoIterator<Item = String>,
         folder: &Path,
     ) -> Result<Self, ControlPlaneError> {
-        let log = folder.join(format!("{name}.log"));
+        let log = log_in(folder, name);
         let open = || -> io::Result<(File, File)> {
             let file = OpenOptions::new().create(true).append(true).open(&log)?;
             Ok((file.try_clone()?, file))
@@ -108,13 +108,18 @@ pub(crate) async fn until_ended(child: &Child) -> io::Result<()> {
     Ok(())
 }
 
+/// Where a program below `folder` writes to.
+pub(super) fn log_in(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.log"))
+}
+
 type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
 
 /// Starts a child that is killed when this process ends, however it ends.
 ///
 /// Linux ties the death signal to the *thread* that started the child. A test's thread ends before the process
 /// does, so one thread that never ends starts them all.
-fn spawn(mut command: Command) -> io::Result<Child> {
+pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
     static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
         let (jobs, queue) = mpsc::channel::<Job>();
         thread::spawn(move || {

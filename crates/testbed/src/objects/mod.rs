@@ -4,4 +4,4 @@ mod nodes;
 mod pods;
 
 pub use nodes::{GpuModel, NodeObject, SIMULATED};
-pub use pods::PodObject;
+pub use pods::{PodObject, node_of, waiting};

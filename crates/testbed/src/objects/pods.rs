@@ -134,3 +134,16 @@ impl PodObject {
         Pod { metadata: self.metadata, spec: Some(spec), status: None }
     }
 }
+
+/// Node of a pod.
+#[must_use]
+pub fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// Why a pod waits.
+#[must_use]
+pub fn waiting(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?.message.clone()
+}

@@ -1,0 +1,70 @@
+//! Random clusters and pods, given to Kubernetes' own scheduler and to ours: where do they differ?
+//!
+//! `DIFFERENTIAL_SEED`, `DIFFERENTIAL_PLACEMENTS` and `DIFFERENTIAL_FEATURES` say what to compare; a disagreement prints the
+//! cluster, the pod, both answers and how to get it again.
+
+use gpu_scheduler_testbed::differential::{Contender, Feature, Features, Settings, run};
+use tokio::sync::Mutex;
+
+/// What ours has. The generator makes nothing else for it.
+const OURS: &[Feature] = &[
+    Feature::Resources,
+    Feature::PodLimit,
+    Feature::ExtendedResources,
+    Feature::InitContainers,
+    Feature::Sidecars,
+    Feature::PodLevelResources,
+    Feature::ResizedPods,
+    Feature::Overhead,
+    Feature::HostPorts,
+    Feature::Taints,
+    Feature::SoftTaints,
+    Feature::Cordons,
+    Feature::TerminatingPods,
+    Feature::NodeSelector,
+    Feature::NodeAffinity,
+    Feature::NodeNames,
+    Feature::PreferredNodeAffinity,
+    Feature::Priorities,
+    Feature::PriorityOrder,
+    Feature::PodAffinity,
+    Feature::PodAntiAffinity,
+    Feature::PreferredPodAffinity,
+    Feature::PreferredPodAntiAffinity,
+    Feature::Namespaces,
+    Feature::HardSpread,
+    Feature::SoftSpread,
+    Feature::SpreadPolicies,
+    Feature::DefaultSpread,
+    Feature::Images,
+    Feature::Preemption,
+    Feature::DisruptionBudgets,
+];
+
+/// Each comparison is two control planes, on machines with two cores.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+async fn compare(subject: Contender, placements: usize, features: Features) {
+    let _alone = ALONE.lock().await;
+    let settings = Settings { seed: 1, placements, features, most: 5 }.from_environment().expect("settings");
+    let report = run(subject, &settings).await.expect("both schedulers can be asked");
+    for disagreement in &report.disagreements {
+        eprintln!("{disagreement}");
+    }
+    println!("seeds from {}: {report}", settings.seed);
+    assert!(report.disagreements.is_empty(), "{} disagreements, see above", report.disagreements.len());
+    assert_eq!(report.placements, settings.placements);
+}
+
+/// What agrees with itself measures others: the clusters are the same, and the log is understood.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kube_scheduler_decides_as_itself() {
+    compare(Contender::KubeScheduler, 150, Feature::ALL.into()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gpu_scheduler_decides_as_kube_scheduler() {
+    let binary = env!("CARGO_BIN_EXE_gpu-scheduler").into();
+    let config = include_str!("profile.yaml").to_owned();
+    compare(Contender::GpuScheduler { binary, config }, 300, OURS.iter().copied().collect()).await;
+}

@@ -163,4 +163,24 @@ mod tests {
         let image = include_str!("../../../deploy/Dockerfile");
         assert!(image.contains(&format!("FROM rust:{channel}-")), "deploy/Dockerfile is not built by {channel}");
     }
+
+    #[test]
+    fn the_lines_for_https_fit_together() {
+        let text = include_str!("../../../deploy/50-scheduler.yaml").replace("#https ", "");
+        let objects: Vec<DynamicObject> = serde_saphyr::from_multiple(&text).unwrap();
+        let pod = &objects[0].data["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for probe in ["readinessProbe", "livenessProbe"] {
+            assert_eq!(container[probe]["httpGet"]["scheme"], "HTTPS", "{probe}");
+        }
+        let of_tls = |list: &serde_json::Value| list.as_array().unwrap().iter().find(|e| e["name"] == "tls").cloned();
+        let volume = of_tls(&pod["volumes"]).unwrap();
+        assert_eq!(volume["secret"]["secretName"], "gpu-scheduler-tls");
+        let folder = of_tls(&container["volumeMounts"]).unwrap()["mountPath"].as_str().unwrap().to_owned();
+        let config = include_str!("../../../deploy/40-config.yaml");
+        for line in ["tlsCertFile: FOLDER/tls.crt", "tlsPrivateKeyFile: FOLDER/tls.key"] {
+            let line = format!("    #https {}\n", line.replace("FOLDER", &folder));
+            assert!(config.contains(&line), "{line}");
+        }
+    }
 }

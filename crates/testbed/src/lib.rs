@@ -17,6 +17,8 @@
 pub mod builders;
 #[cfg(feature = "control-plane")]
 pub mod checker;
+#[cfg(feature = "collector")]
+pub mod collector;
 mod command;
 #[cfg(feature = "control-plane")]
 pub mod control_plane;

@@ -1,5 +1,8 @@
 //! `gpu-scheduler run`: the scheduler on a live cluster.
 
+mod log;
+mod traces;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,17 +10,17 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use gpu_scheduler_cluster::config::{BindAddress, Journal, LogFormat, RunConfig};
+use gpu_scheduler_cluster::config::{BindAddress, ConfigProblem, Journal, RunConfig};
 use gpu_scheduler_cluster::driver::Limits;
 use gpu_scheduler_cluster::live::{Candidacy, LeaseName, Question, Reporter, Scheduler, Times, clients};
 use gpu_scheduler_cluster::metrics::Metrics;
-use gpu_scheduler_cluster::serve::{self, Ask, Health};
+use gpu_scheduler_cluster::serve::{self, Ask, CertificateFiles, Health, Listen};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 
 use crate::Failure;
+use traces::Traces;
 
 /// Questions that may wait for the engine.
 const QUESTIONS: usize = 16;
@@ -34,6 +37,12 @@ pub struct Args {
     /// Address of health, metrics and debug pages; overrides the configuration's bindAddress
     #[arg(long, value_name = "ADDRESS:PORT")]
     bind_address: Option<SocketAddr>,
+    /// Certificate to serve them over HTTPS with, and its chain, as PEM; overrides the configuration's tlsCertFile
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Its key, as PEM; overrides the configuration's tlsPrivateKeyFile
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
     /// Whether other replicas may exist; overrides the configuration's leaderElection.leaderElect
     #[arg(long, value_name = "BOOL")]
     leader_elect: Option<bool>,
@@ -49,6 +58,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(address) = args.bind_address {
         config.bind_address = BindAddress(address);
     }
+    if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
+        config.tls_cert_file = Some(certificate.clone());
+        config.tls_private_key_file = Some(key.clone());
+    }
     if let Some(elect) = args.leader_elect {
         config.leader_election.leader_elect = elect;
     }
@@ -56,32 +69,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let journal = config.journal.take().unwrap_or_else(|| Journal::in_directory(directory));
         config.journal = Some(Journal { directory: directory.clone(), ..journal });
     }
-    log(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")
         .map_err(Failure::Failed)?;
-    runtime.block_on(schedule(args, config)).map_err(Failure::Failed)
-}
-
-fn log(config: &RunConfig) -> Result<(), Failure> {
-    let filter = EnvFilter::builder()
-        .with_env_var("GPU_SCHEDULER_LOG")
-        .try_from_env()
-        // kube's client tells every answer that is not 2xx as an error; what it means is told here.
-        .unwrap_or_else(|_| EnvFilter::new(format!("{},kube_client=off", config.logging.level.as_str())));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match config.logging.format {
-        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
-        LogFormat::Text => subscriber.with_ansi(false).try_init(),
-    }
-    .map_err(|e| Failure::Failed(anyhow!("cannot start logging: {e}")))
-}
-
-async fn schedule(args: &Args, config: RunConfig) -> anyhow::Result<()> {
-    let (client, writes) = clients(args.kubeconfig.as_deref()).await?;
     let instance = format!("{}_{}", hostname(), uuid::Uuid::new_v4());
+    let traces = {
+        let _inside = runtime.enter();
+        Traces::start(config.tracing.as_ref(), &instance).map_err(|what| {
+            let (file, field) = (args.config.clone(), "tracing.endpoint".to_owned());
+            Failure::WrongUse(anyhow!(ConfigProblem { file, line: None, field, what }).context("--config"))
+        })?
+    };
+    log::start(config.logging, &traces).map_err(Failure::Failed)?;
+    let ended = runtime.block_on(schedule(args, config, instance));
+    // Spans of the last term have ended by now.
+    traces.flush();
+    ended.map_err(Failure::Failed)
+}
+
+async fn schedule(args: &Args, config: RunConfig, instance: String) -> anyhow::Result<()> {
+    let (client, writes) = clients(args.kubeconfig.as_deref()).await?;
     let election = &config.leader_election;
     let times = Times {
         lease: election.lease_duration.duration(),
@@ -102,13 +111,16 @@ async fn schedule(args: &Args, config: RunConfig) -> anyhow::Result<()> {
     let mut stopped = shutdown.clone();
     let ended = async move { drop(stopped.wait_for(|down| *down).await) };
     let ask: Arc<dyn Ask> = Arc::new(Engine(ask));
-    let listen = config.bind_address.0;
+    let address = config.bind_address.0;
+    let certificate = config.tls_cert_file.clone().zip(config.tls_private_key_file.clone());
+    let certificate = certificate.map(|(certificate, key)| CertificateFiles { certificate, key });
+    let listen = Listen { address, certificate };
     let (address, server) =
         serve::start(listen, metrics.clone(), health.clone(), config.to_json(), ask, Some(client.clone()), ended)
             .await
-            .with_context(|| format!("cannot serve health and metrics on {listen}"))?;
-    info!(%address, instance, version = env!("CARGO_PKG_VERSION"), "gpu-scheduler starts");
+            .with_context(|| format!("cannot serve health and metrics on {address}"))?;
     tokio::spawn(wait_for_signal(stop, health.clone())?);
+    info!(%address, instance, version = env!("CARGO_PKG_VERSION"), "gpu-scheduler starts");
     let limits = Limits { binds_in_flight: config.binds_in_flight.get() as usize };
     let scheduler = Scheduler {
         client,

@@ -67,6 +67,12 @@ impl Bed {
         Api::namespaced(self.client(), "default")
     }
 
+    /// Adds to the configuration of schedulers that start from now on.
+    #[cfg(feature = "otlp")]
+    pub fn configure(&self, more: &str) {
+        std::fs::write(self.folder.path().join("config.yaml"), format!("{CONFIG}{more}")).expect("a configuration");
+    }
+
     /// Starts a scheduler; returns at once.
     pub fn scheduler(&self, name: &str) -> Scheduler {
         self.scheduler_at(name, &self.folder.path().join("scheduler.kubeconfig"))

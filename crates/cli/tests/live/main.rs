@@ -8,4 +8,6 @@ mod faults;
 mod figures;
 mod lifecycle;
 mod replicas;
+#[cfg(feature = "otlp")]
+mod traces;
 mod waiting;

@@ -9,6 +9,7 @@ mod plugins;
 mod profile;
 mod read;
 mod suggest;
+mod traces;
 mod values;
 
 pub use election::LeaderElection;
@@ -19,9 +20,11 @@ pub use plugins::{
 };
 pub use profile::{PolicyName, ProfileSettings};
 pub use read::{ConfigError, ConfigProblem};
+pub use traces::{CollectorAddress, Tracing};
 pub use values::{BindAddress, Bounded, Memory, ObjectName, RetryAfter, SchedulerName, Span};
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
 use gpu_scheduler_engine::Config;
 use serde::{Deserialize, Serialize};
@@ -64,9 +67,18 @@ pub struct RunConfig {
     /// Where health, metrics and questions are served.
     #[serde(default = "default_bind_address")]
     pub bind_address: BindAddress,
+    /// The certificate that they are served with, and those that lead to its authority; with `tls_private_key_file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Its key. With both files they are served over HTTPS, without over plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_private_key_file: Option<PathBuf>,
     /// The log.
     #[serde(default)]
     pub logging: Logging,
+    /// Traces, if any are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Tracing>,
     /// The journal, if one is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
@@ -118,7 +130,10 @@ impl Default for RunConfig {
             retry_after: default_retry_after(),
             binds_in_flight: default_binds_in_flight(),
             bind_address: default_bind_address(),
+            tls_cert_file: None,
+            tls_private_key_file: None,
             logging: Logging::default(),
+            tracing: None,
             journal: None,
         }
     }
@@ -168,9 +183,26 @@ impl RunConfig {
         if self.retry_after == RetryAfter::After(Span::from_secs(0)) {
             return fail("retryAfter".into(), "it is zero; write a duration such as 5m, or never".into());
         }
+        if let Some((field, what)) = self.tls_problem() {
+            return fail(field.into(), what);
+        }
         match self.journal.as_ref().and_then(Journal::problem) {
             Some((field, what)) => fail(format!("journal.{field}"), what),
             None => Ok(()),
+        }
+    }
+
+    /// Both files of the certificate, or neither.
+    fn tls_problem(&self) -> Option<(&'static str, String)> {
+        let fields = [("tlsCertFile", &self.tls_cert_file), ("tlsPrivateKeyFile", &self.tls_private_key_file)];
+        if let Some((field, _)) = fields.iter().find(|(_, file)| file.as_deref() == Some(Path::new(""))) {
+            return Some((field, "it is empty; write a file, or leave both out".to_owned()));
+        }
+        match fields {
+            [(set, Some(_)), (missing, None)] | [(missing, None), (set, Some(_))] => {
+                Some((missing, format!("it is missing, and {set} is there; write both for HTTPS, or neither for HTTP")))
+            }
+            _ => None,
         }
     }
 }

@@ -5,15 +5,16 @@ use proptest::prelude::*;
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
+const TRACING: &str = include_str!("../../../../docs/tracing.md");
 const HEAD: &str = "apiVersion: gpu-scheduler.io/v1alpha1\nkind: SchedulerConfiguration\n";
 
 fn parse(rest: &str) -> Result<RunConfig, String> {
     RunConfig::parse(&format!("{HEAD}{rest}")).map_err(|problem| problem.to_string())
 }
 
-/// The YAML blocks of the document.
-fn examples() -> Vec<&'static str> {
-    DOCUMENT.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+/// The YAML blocks of a document.
+fn examples(document: &str) -> Vec<&str> {
+    document.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
 #[test]
@@ -27,9 +28,9 @@ fn an_empty_file_is_the_engines_default() {
 
 #[test]
 fn the_documented_examples_are_read() {
-    let examples = examples();
+    let examples = examples(DOCUMENT);
     assert!(examples.len() >= 2, "{}", examples.len());
-    for example in &examples {
+    for example in examples.iter().chain(&self::examples(TRACING)) {
         if let Err(problem) = RunConfig::parse(example) {
             panic!("{problem}\n{example}");
         }
@@ -41,7 +42,8 @@ fn the_documented_examples_are_read() {
     for field in fields(&json) {
         assert!(full.contains(&format!("{field}:")), "{field} is not in the example");
     }
-    for field in ["seed", "preFilter", "filter", "score", "enabled", "disabled", "weight", "journal"] {
+    let optional = ["tlsCertFile", "tlsPrivateKeyFile", "tracing", "journal"];
+    for field in ["seed", "preFilter", "filter", "score", "enabled", "disabled", "weight"].into_iter().chain(optional) {
         assert!(full.contains(&format!("{field}:")), "{field} is not in the example");
     }
 }
@@ -153,6 +155,19 @@ fn errors_name_the_place_and_the_way_out() {
         ("retryAfter: 0s\n", &["field retryAfter", "zero"]),
         ("reportLease: 0s\n", &["field reportLease", "zero"]),
         ("bindAddress: ':10259'\n", &["field bindAddress", "0.0.0.0:10259"]),
+        ("tlsCertFile: tls.crt\n", &["field tlsPrivateKeyFile", "missing", "tlsCertFile is there", "HTTPS"]),
+        ("tlsPrivateKeyFile: tls.key\n", &["field tlsCertFile", "missing", "tlsPrivateKeyFile is there"]),
+        ("tlsCertFile: ''\ntlsPrivateKeyFile: tls.key\n", &["field tlsCertFile", "empty"]),
+        ("tracing: {endpoint: 'localhost:4317'}\n", &["field tracing", "samplingRatePerMillion is missing"]),
+        ("tracing: {samplingRatePerMillion: 1}\n", &["field tracing", "endpoint is missing"]),
+        (
+            "tracing: {endpoint: 'https://otel:4317', samplingRatePerMillion: 1}\n",
+            &["field tracing.endpoint", "https://otel:4317", "localhost:4317", "without a scheme"],
+        ),
+        (
+            "tracing: {endpoint: 'otel:4317', samplingRatePerMillion: 1000001}\n",
+            &["field tracing.samplingRatePerMillion", "0 to 1000000"],
+        ),
         ("logging: {format: jsn}\n", &["field logging.format", "jsn", "did you mean \"json\""]),
         ("logging: {level: loud}\n", &["field logging.level", "loud", "debug"]),
         ("journal: {}\n", &["field journal", "directory is missing"]),
@@ -248,6 +263,8 @@ prop_compose! {
         port in any::<u16>(),
         level in 0..5_usize,
         journal in any::<Option<u16>>(),
+        tls in any::<bool>(),
+        tracing in proptest::option::of(0..=1_000_000_u32),
     ) -> String {
         let mut profiles = profiles;
         for (at, profile) in profiles.iter_mut().enumerate() {
@@ -264,6 +281,13 @@ prop_compose! {
         });
         if let Some(n) = journal {
             document["journal"] = serde_json::json!({"directory": format!("/var/{n}: '#"), "maxFiles": n % 9 + 1});
+        }
+        if tls {
+            document["tlsCertFile"] = "/tls/tls.crt".into();
+            document["tlsPrivateKeyFile"] = "tls dir/tls.key".into();
+        }
+        if let Some(rate) = tracing {
+            document["tracing"] = serde_json::json!({"endpoint": "[::1]:4317", "samplingRatePerMillion": rate});
         }
         document.to_string()
     }
@@ -290,9 +314,13 @@ proptest! {
 
 #[test]
 fn the_shipped_configuration_is_read() {
-    let text = include_str!("../../../../deploy/40-config.yaml");
-    let map: serde_json::Value = serde_saphyr::from_str(text).expect("YAML");
-    let text = map["data"]["config.yaml"].as_str().expect("a file in it");
-    let config = RunConfig::parse(text).expect("a configuration");
-    assert_eq!(config.bind_address.0.port(), 10259);
+    let shipped = include_str!("../../../../deploy/40-config.yaml");
+    let with_https = shipped.replace("#https ", "");
+    for (text, https) in [(shipped, false), (&with_https, true)] {
+        let map: serde_json::Value = serde_saphyr::from_str(text).expect("YAML");
+        let text = map["data"]["config.yaml"].as_str().expect("a file in it");
+        let config = RunConfig::parse(text).expect("a configuration");
+        assert_eq!(config.bind_address.0.port(), 10259);
+        assert_eq!(config.tls_cert_file.is_some(), https);
+    }
 }

@@ -65,6 +65,11 @@ impl Binds {
         self.flights.len()
     }
 
+    /// Whether this one is without a verdict.
+    pub fn contains(&self, ticket: Ticket) -> bool {
+        self.flights.contains_key(&ticket)
+    }
+
     /// Of them, those that wait for an answer now. The others pause before they are asked again, and hold up nobody.
     pub fn waiting(&self) -> usize {
         self.flights.len() - self.pauses.len()

@@ -104,6 +104,11 @@ impl Driver {
         self.binds.len()
     }
 
+    /// Whether the bind of this ticket is one of them.
+    pub fn is_on_its_way(&self, ticket: Ticket) -> bool {
+        self.binds.contains(ticket)
+    }
+
     /// From now on nothing new is decided; what is on its way comes to its end.
     pub fn drain(&mut self) {
         self.draining = true;

@@ -10,6 +10,7 @@ mod election;
 mod eviction;
 mod fence;
 mod lease;
+mod spans;
 mod teller;
 mod term;
 mod watch;
@@ -32,6 +33,7 @@ pub use client::{ClientError, clients};
 pub use election::Times;
 pub use fence::Fence;
 pub use lease::{Elector, LeaseName, Lost};
+pub use spans::SPANS;
 pub use teller::Reporter;
 pub use term::Question;
 pub use writer::Writer;
@@ -91,6 +93,7 @@ impl Scheduler {
                 }
             };
             self.metrics.leader(&lease, true);
+            let span = spans::lead(self.candidacy.as_ref().map(|c| &c.lease), &self.reporter.instance);
             self.health.set_synced(false);
             let engine = Recorded::new(Engine::new(self.config.engine_config()), self.journal());
             let driver = Driver::new(engine, self.limits);
@@ -104,27 +107,28 @@ impl Scheduler {
                 questions: &mut self.questions,
                 shutdown: self.shutdown.clone(),
             };
-            let ended = match &mut elector {
+            let lost = match &mut elector {
                 None => {
                     term.run(driver).await;
-                    true
+                    None
                 }
                 Some(elector) => {
                     tokio::select! {
                         () = term.run(driver) => {
                             elector.release().await;
-                            true
+                            None
                         }
                         lost = elector.hold() => {
                             warn!(%lost, "leads no more; what was assumed is dropped");
-                            false
+                            Some(lost)
                         }
                     }
                 }
             };
+            spans::led(&span, lost.as_ref());
             self.metrics.leader(&lease, false);
             self.health.set_leader(None);
-            if ended {
+            if lost.is_none() {
                 info!("ended");
                 return;
             }

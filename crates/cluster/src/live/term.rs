@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::clock::Clock;
 use super::eviction::Eviction;
 use super::fence::Fence;
+use super::spans::{self, Spans};
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
@@ -90,6 +91,7 @@ impl Term<'_> {
             answers,
             tasks,
             attempt: None,
+            spans: Spans::default(),
             sums_due: Instant::now(),
             evictions: Arc::new(()),
             moves_told: BTreeMap::new(),
@@ -173,6 +175,7 @@ struct Desk {
     answers: mpsc::UnboundedSender<Input>,
     /// When the present attempt at a pod began.
     attempt: Option<Instant>,
+    spans: Spans,
     sums_due: Instant,
     /// One clone for each eviction under way.
     evictions: Arc<()>,
@@ -197,15 +200,18 @@ impl Desk {
         for _ in 0..TURNS {
             let now = self.clock.now();
             let began = *self.attempt.get_or_insert_with(Instant::now);
+            self.spans.begin();
             match self.driver.poll(now) {
                 Turn::Rest => {
                     self.attempt = None;
+                    self.spans.rest(|ticket| self.driver.is_on_its_way(ticket));
                     return Turn::Rest;
                 }
                 Turn::Busy => return Turn::Busy,
                 Turn::Do(effect) => {
                     self.attempt = None;
                     self.carry_out(effect, began.elapsed());
+                    self.spans.nothing();
                 }
             }
         }
@@ -221,11 +227,14 @@ impl Desk {
             }
             Effect::ReadBack(order) => {
                 let (writer, answers) = (self.writer.clone(), self.answers.clone());
+                let span = self.spans.read_back(&order);
                 self.tasks.spawn(async move {
                     let answer = writer.read_back(&order.pod, &order.uid).await;
+                    spans::found(&span, &answer);
                     if let ReadAnswer::Unknown(why) = &answer {
                         warn!(pod = %order.pod, why, "cannot read back where a pod is; asks again");
                     }
+                    drop(span);
                     // The loop has ended if nobody listens.
                     let _ = answers.send(Input::ReadBack { ticket: order.ticket, answer });
                 });
@@ -237,6 +246,8 @@ impl Desk {
                     gpu_scheduler_engine::ConditionReason::SchedulerError => AttemptResult::Error,
                 };
                 self.metrics.attempt(&profile, result, took);
+                let attempts = self.driver.engine().attempted(&uid).map(|attempted| attempted.attempts);
+                self.spans.waits(&uid, &pod, &profile, attempts, result, &condition.message);
                 self.teller.say(uid, pod, condition, profile);
             }
             Effect::Evict { uid, pod, node, reason, message, preemptor } => {
@@ -255,9 +266,11 @@ impl Desk {
     fn send_bind(&mut self, order: BindOrder) {
         let (writer, teller, answers) = (self.writer.clone(), self.teller.clone(), self.answers.clone());
         let metrics = self.metrics.clone();
+        let span = self.spans.bind(&order);
         self.tasks.spawn(async move {
             teller.hush(&order.uid).await;
             let answer = writer.bind(&order).await;
+            spans::answered(&span, &answer);
             let (result, written) = match &answer {
                 BindAnswer::Done => (BindResult::Bound, Some(WriteResult::Ok)),
                 BindAnswer::Refused(_) => (BindResult::Refused, Some(WriteResult::Refused)),
@@ -278,12 +291,15 @@ impl Desk {
                     warn!(pod = %order.pod, node = %order.node, why, "the answer to a bind is lost; reads it back");
                 }
             }
+            // Before the loop knows, so that a request never ends after its attempt.
+            drop(span);
             let _ = answers.send(Input::BindAnswered { ticket: order.ticket, answer });
         });
     }
 
     fn announce(&mut self, bound: BindOrder) {
         let now = self.clock.now();
+        self.spans.bound(bound.ticket);
         self.metrics.bound(bound.attempts, since(bound.created_at, now));
         self.teller.event(EventDraft {
             note: format!("Successfully assigned {} to {}", bound.pod, bound.node),

@@ -10,11 +10,14 @@
 //!
 //! *Allowed* is whoever's bearer token the API server knows and lets `get` the path as a non-resource URL. On a
 //! loopback address it is everybody. A server that could not ask does not start.
+//!
+//! With a certificate all of it is HTTPS, else plain HTTP.
 
 mod access;
 mod health;
 mod recent;
 mod review;
+mod tls;
 
 use std::fmt;
 use std::future::Future;
@@ -34,13 +37,33 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 pub use health::{Answer, Health, Probe};
+pub use tls::{CertificateError, CertificateFiles};
 
 use crate::metrics::Metrics;
 use access::{Guard, guard};
 use review::Reviewer;
+use tls::{Certificate, TlsListener};
 
 /// How long the scheduler may take for the answer to a question.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The shortest time between two looks at the files of the certificate.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where to listen, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// The address; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// What to serve HTTPS with; `None`: plain HTTP.
+    pub certificate: Option<CertificateFiles>,
+}
+
+impl From<SocketAddr> for Listen {
+    /// Plain HTTP.
+    fn from(address: SocketAddr) -> Self {
+        Self { address, certificate: None }
+    }
+}
 
 /// Whoever can be asked about pods: the engine lives on a task of its own.
 pub trait Ask: Send + Sync {
@@ -63,13 +86,14 @@ impl fmt::Debug for Served {
     }
 }
 
-/// Listens on `listen` and serves until `shutdown`, then until the requests under way are answered. Returns the address
-/// (port 0 takes a free one) and the task, whose result is the server's.
+/// Listens as `listen` says and serves until `shutdown`, then until the requests under way are answered. Returns the
+/// address and the task, whose result is the server's.
 ///
 /// # Errors
-/// If the address cannot be had, or if it is not a loopback address and there is no client to ask who may read.
+/// If the address cannot be had, if it is not a loopback address and there is no client to ask who may read, or if the
+/// files of the certificate hold none.
 pub async fn start(
-    listen: SocketAddr,
+    listen: impl Into<Listen>,
     metrics: Metrics,
     health: Health,
     config_json: String,
@@ -77,14 +101,24 @@ pub async fn start(
     client: Option<kube::Client>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<(SocketAddr, JoinHandle<io::Result<()>>)> {
+    let Listen { address: listen, certificate } = listen.into();
     let guard = guard_for(listen, client)?;
+    let certificate = certificate.map(|files| Certificate::load(files, LOOK_EVERY)).transpose();
+    let certificate = certificate.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let served = Served { metrics, health, config_json: config_json.into(), ask };
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}; change bindAddress or stop who does"))
     })?;
     let address = listener.local_addr()?;
-    let serving = axum::serve(listener, router(served, guard)).with_graceful_shutdown(shutdown);
-    Ok((address, tokio::spawn(serving.into_future())))
+    let router = router(served, guard);
+    let task = match certificate {
+        None => tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future()),
+        Some(certificate) => {
+            let listener = TlsListener::new(listener, certificate);
+            tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future())
+        }
+    };
+    Ok((address, task))
 }
 
 fn guard_for(listen: SocketAddr, client: Option<kube::Client>) -> io::Result<Guard> {

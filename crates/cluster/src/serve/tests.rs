@@ -82,7 +82,7 @@ fn health() -> Health {
 async fn start_on(listen: &str, api: Option<kube::Client>) -> (kube::Client, Health) {
     let health = health();
     let (address, _) = start(
-        listen.parse().unwrap(),
+        listen.parse::<SocketAddr>().unwrap(),
         Metrics::new(),
         health.clone(),
         r#"{"kind":"SchedulerConfiguration"}"#.to_owned(),
@@ -244,7 +244,7 @@ async fn a_taken_port_is_an_error_with_its_address() {
 async fn the_server_ends_with_the_process() {
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { drop(stopped.await) };
-    let listen = "127.0.0.1:0".parse().unwrap();
+    let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let ask = Arc::new(OnePod);
     let (_, task) = start(listen, Metrics::new(), health(), String::new(), ask, None, shutdown).await.unwrap();
     stop.send(()).unwrap();

@@ -22,6 +22,7 @@ mod pod;
 mod problem;
 mod quantity;
 mod selector;
+mod storage;
 mod time;
 
 pub use device_report::read_device_report;

@@ -157,8 +157,16 @@ pub fn plan(dump: &Dump, config: Config, now: Timestamp) -> Plan {
     // What runs is a fact before anything is decided.
     let live = || dump.pods.iter().filter_map(|p| if let PodFact::Live(pod) = p { Some(pod) } else { None });
     let bound = live().filter(|p| p.assignment.is_some());
+    for object in &dump.storage {
+        engine.handle(now, Event::StorageApplied(Box::new(object.clone())));
+    }
     for pod in bound.chain(live().filter(|p| p.assignment.is_none())) {
-        engine.handle(now, Event::PodApplied(pod.clone()));
+        let mut pod = pod.clone();
+        if dump.storage.is_empty() {
+            // A dump of nodes and pods alone says nothing of claims, and it would be wrong to say that there are none.
+            pod.volumes.clear();
+        }
+        engine.handle(now, Event::PodApplied(pod));
     }
     let outcome = carry_out(&mut engine, now);
     let planned = |pod: &PodUid| planned_pod(&engine, pod, &outcome);

@@ -416,7 +416,7 @@ impl PreBind for Prepare {
         self.0
     }
     fn pre_bind(&self, _: &State, _: PodId, _: NodeId) -> Option<PreBindStep> {
-        Some(PreBindStep { plugin: self.0.into(), work: format!("{} works", self.0) })
+        Some(PreBindStep::Other { plugin: self.0.into(), work: format!("{} works", self.0) })
     }
 }
 

@@ -5,11 +5,11 @@
 
 mod common;
 
+use common::check;
 use common::op::{Op, ops};
 use common::world::World;
-use common::{check, gpu_node};
 use gpu_scheduler_engine::model::{Millis, PodUid};
-use gpu_scheduler_engine::{Action, Config, Place, PodPhase, Policy, Step};
+use gpu_scheduler_engine::{Action, Config, Place, PodPhase, Policy, PreBindStep, Step};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -32,7 +32,7 @@ fn config(policy: Policy, steps: u32) -> Config {
 fn furnished(config: Config) -> World {
     let mut world = World::new(config);
     for name in ["n0", "n1", "n2"] {
-        let node = gpu_node(name, 2);
+        let node = common::world::node(name);
         world.nodes.insert(name.into(), node.clone());
         world.engine.handle(world.now, gpu_scheduler_engine::Event::NodeApplied(Box::new(node)));
     }
@@ -173,7 +173,15 @@ fn incremental_is_full(ops: &[Op], policy: Policy) -> Result<(), TestCaseError> 
                         got = Some(node.clone());
                     }
                     let bind = Some((node.to_string(), allocation));
-                    world.open.push(common::world::Open { ticket, uid: bound, bind });
+                    world.open.push(common::world::Open { ticket, uid: bound, bind, volumes: None });
+                }
+                Step::Act(Action::PreBind { uid: bound, node, ticket, step, .. }) => {
+                    if bound == uid {
+                        got = Some(node.clone());
+                    }
+                    let PreBindStep::BindVolumes(plan) = step else { continue };
+                    let volumes = Some((node.to_string(), plan));
+                    world.open.push(common::world::Open { ticket, uid: bound, bind: None, volumes });
                 }
                 // Others make room for it: what comes after is another decision.
                 Step::Act(Action::Nominate { uid: nominated, .. }) if nominated == uid => break,

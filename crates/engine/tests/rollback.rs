@@ -5,7 +5,7 @@ mod common;
 
 use common::op::{Op, ops};
 use common::world::World;
-use common::{check, cpu_pod, gpu_node};
+use common::{check, cpu_pod};
 use gpu_scheduler_engine::framework::{PluginName, PostFilter, Profile, Rescue};
 use gpu_scheduler_engine::ledger::{CardChoice, place};
 use gpu_scheduler_engine::model::{NodeId, PodId};
@@ -94,7 +94,7 @@ impl PostFilter for Shaker {
 fn world(profile: Profile) -> World {
     let mut world = World::new(Config { retry_after: None, ..Config::with_profile(profile) });
     for name in ["n0", "n1", "n2"] {
-        let node = gpu_node(name, 2);
+        let node = common::world::node(name);
         world.nodes.insert(name.into(), node.clone());
         world.engine.handle(world.now, Event::NodeApplied(Box::new(node)));
     }

@@ -2,7 +2,6 @@
 
 mod common;
 
-use common::gpu_node;
 use common::op::{Op, ops};
 use common::world::World;
 use gpu_scheduler_engine::framework::{Permission, Permit, PluginName, PreBind, Profile, ShareMode};
@@ -17,7 +16,7 @@ type Tape = [(Timestamp, Option<Event>)];
 fn furnished(config: Config) -> World {
     let mut world = World::new(config);
     for name in ["n0", "n1", "n2"] {
-        let node = gpu_node(name, 2);
+        let node = common::world::node(name);
         world.nodes.insert(name.into(), node.clone());
         world.send(Event::NodeApplied(Box::new(node)));
     }
@@ -81,7 +80,7 @@ impl PreBind for Slow {
     }
     fn pre_bind(&self, state: &State, _: PodId, _: NodeId) -> Option<PreBindStep> {
         let prepares = state.generation().is_multiple_of(2);
-        prepares.then(|| PreBindStep { plugin: "Slow".into(), work: "prepare".into() })
+        prepares.then(|| PreBindStep::Other { plugin: "Slow".into(), work: "prepare".into() })
     }
 }
 

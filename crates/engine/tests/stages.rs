@@ -79,7 +79,7 @@ impl PreBind for Moody {
         "Moody"
     }
     fn pre_bind(&self, state: &State, _: PodId, _: NodeId) -> Option<PreBindStep> {
-        self.mood(state, 2).then(|| PreBindStep { plugin: "Moody".into(), work: "prepare".into() })
+        self.mood(state, 2).then(|| PreBindStep::Other { plugin: "Moody".into(), work: "prepare".into() })
     }
 }
 

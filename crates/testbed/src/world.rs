@@ -6,7 +6,9 @@ use gpu_scheduler_engine::model::{
     Allocation, Assignment, CardSpec, DeviceReport, DeviceStatus, Holder, Millis, Node, Partitioning, Pod, PodUid,
     Ticket, Timestamp,
 };
-use gpu_scheduler_engine::{Action, Condition, ConditionReason, Config, Engine, Event, Outcome, Policy, Step};
+use gpu_scheduler_engine::{
+    Action, Condition, ConditionReason, Config, Engine, Event, Outcome, Policy, PreBindStep, Step,
+};
 
 use crate::builders::idle_report;
 use crate::command::{Command, full_name};
@@ -347,7 +349,13 @@ impl World {
                 self.tell(Event::PodDeleted { uid });
             }
             Action::PreBind { ticket, pod, node, step, .. } => {
-                self.output.push(format!("prebind {pod} -> {node} {}: {}", step.plugin, step.work));
+                let what = match step {
+                    PreBindStep::BindVolumes(plan) => {
+                        format!("{} volumes", plan.bindings.len() + plan.provisions.len())
+                    }
+                    PreBindStep::Other { plugin, work } => format!("{plugin}: {work}"),
+                };
+                self.output.push(format!("prebind {pod} -> {node} {what}"));
                 self.tell(Event::ActionFinished { ticket, outcome: Outcome::Done });
             }
             Action::Bind { ticket, uid, pod, node, allocation } => {

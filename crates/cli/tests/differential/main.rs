@@ -6,41 +6,6 @@
 use gpu_scheduler_testbed::differential::{Contender, Feature, Features, Settings, run};
 use tokio::sync::Mutex;
 
-/// What ours has. The generator makes nothing else for it.
-const OURS: &[Feature] = &[
-    Feature::Resources,
-    Feature::PodLimit,
-    Feature::ExtendedResources,
-    Feature::InitContainers,
-    Feature::Sidecars,
-    Feature::PodLevelResources,
-    Feature::ResizedPods,
-    Feature::Overhead,
-    Feature::HostPorts,
-    Feature::Taints,
-    Feature::SoftTaints,
-    Feature::Cordons,
-    Feature::TerminatingPods,
-    Feature::NodeSelector,
-    Feature::NodeAffinity,
-    Feature::NodeNames,
-    Feature::PreferredNodeAffinity,
-    Feature::Priorities,
-    Feature::PriorityOrder,
-    Feature::PodAffinity,
-    Feature::PodAntiAffinity,
-    Feature::PreferredPodAffinity,
-    Feature::PreferredPodAntiAffinity,
-    Feature::Namespaces,
-    Feature::HardSpread,
-    Feature::SoftSpread,
-    Feature::SpreadPolicies,
-    Feature::DefaultSpread,
-    Feature::Images,
-    Feature::Preemption,
-    Feature::DisruptionBudgets,
-];
-
 /// Each comparison is two control planes, on machines with two cores.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
@@ -66,5 +31,5 @@ async fn kube_scheduler_decides_as_itself() {
 async fn gpu_scheduler_decides_as_kube_scheduler() {
     let binary = env!("CARGO_BIN_EXE_gpu-scheduler").into();
     let config = include_str!("profile.yaml").to_owned();
-    compare(Contender::GpuScheduler { binary, config }, 300, OURS.iter().copied().collect()).await;
+    compare(Contender::GpuScheduler { binary, config }, 300, Feature::ALL.into()).await;
 }

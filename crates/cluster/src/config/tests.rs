@@ -80,7 +80,7 @@ fn plugins_are_merged_as_kube_scheduler_does() {
     // FGD stays in its place with a new weight; what was taken out and put back comes last.
     let scores = [("NodeAffinity", 2), ("FGD", 2), ("BestFit", 3), ("TaintToleration", 3)];
     // Those that look at the whole cluster are asked last.
-    let late = [("PodTopologySpread", 2), ("InterPodAffinity", 2), ("ImageLocality", 1)];
+    let late = [("VolumeBinding", 1), ("PodTopologySpread", 2), ("InterPodAffinity", 2), ("ImageLocality", 1)];
     assert_eq!(profile.plugins(ExtensionPoint::Score), [&scores[..], &late[..]].concat());
     let filters: Vec<_> = profile.plugins(ExtensionPoint::Filter).into_iter().map(|(name, _)| name).collect();
     assert_eq!(filters, ["GpuFit", "NodeName"]);

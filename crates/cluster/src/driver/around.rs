@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gpu_scheduler_engine::Event;
 use gpu_scheduler_engine::model::{
-    DisruptionBudget, LabelSelector, PodGroup, PodGroupName, Timestamp, Workload, WorkloadKind, WorkloadName,
+    ClaimName, DisruptionBudget, LabelSelector, PodGroup, PodGroupName, StorageKey, Timestamp, Workload, WorkloadKind,
+    WorkloadName,
 };
 
 use super::Driver;
@@ -15,6 +16,7 @@ use crate::objects;
 use crate::pod::DEFAULT_NAMESPACE;
 use crate::problem::Finding;
 use crate::selector::optional_selector;
+use crate::storage;
 
 /// Namespace, empty for kinds that have none, and name.
 type Key = (String, String);
@@ -27,6 +29,10 @@ pub(crate) trait Neighbour: Named {
     fn applied(self, findings: &mut Vec<Finding>) -> Event;
     /// What the engine is told of its end.
     fn deleted(namespace: Arc<str>, name: Arc<str>) -> Event;
+    /// Its key, if writes need its version.
+    fn versioned(_namespace: &str, _name: &str) -> Option<StorageKey> {
+        None
+    }
 }
 
 /// How far the watch of such a kind is, and what it has shown.
@@ -62,6 +68,13 @@ impl Driver {
             Around::StatefulSets(change) => self.take_neighbour(now, change),
             Around::DisruptionBudgets(change) => self.take_neighbour(now, change),
             Around::PodGroups(change) => self.take_neighbour(now, change),
+            Around::Claims(change) => self.take_neighbour(now, change),
+            Around::Volumes(change) => self.take_neighbour(now, change),
+            Around::StorageClasses(change) => self.take_neighbour(now, change),
+            Around::CsiNodes(change) => self.take_neighbour(now, change),
+            Around::CsiDrivers(change) => self.take_neighbour(now, change),
+            Around::Capacities(change) => self.take_neighbour(now, change),
+            Around::Attachments(change) => self.take_neighbour(now, change),
         }
     }
 
@@ -71,6 +84,8 @@ impl Driver {
             Change::Restarted => kept.sync.restart(),
             Change::Listed(seen) | Change::Applied(seen) => {
                 let key = key(&seen);
+                self.versions_of::<T>(&key, seen.metadata().resource_version.clone());
+                let kept = self.neighbours.0.entry(T::KIND).or_default();
                 kept.sync.saw(key.clone());
                 kept.known.insert(key);
                 let fact = self.problems.readable(T::KIND, seen, &mut self.effects, T::applied);
@@ -82,15 +97,25 @@ impl Driver {
                 let key = key(&seen);
                 kept.sync.lost(&key);
                 kept.known.remove(&key);
+                self.versions_of::<T>(&key, None);
                 self.problems.forget(T::KIND, &key.0, &key.1);
                 self.engine.handle(now, T::deleted(key.0.into(), key.1.into()));
             }
             Change::Synced | Change::Absent => {
                 for key in kept.sync.finish(kept.known.iter().cloned().collect::<Vec<_>>().into_iter()) {
-                    kept.known.remove(&key);
+                    if let Some(kept) = self.neighbours.0.get_mut(T::KIND) {
+                        kept.known.remove(&key);
+                    }
+                    self.versions_of::<T>(&key, None);
                     self.engine.handle(now, T::deleted(key.0.into(), key.1.into()));
                 }
             }
+        }
+    }
+
+    fn versions_of<T: Neighbour>(&mut self, key: &Key, version: Option<String>) {
+        if let Some(key) = T::versioned(&key.0, &key.1) {
+            self.volumes.note_version(key, version);
         }
     }
 }
@@ -186,3 +211,41 @@ impl Neighbour for objects::PodGroup {
         Event::PodGroupDeleted(PodGroupName { namespace, name })
     }
 }
+
+macro_rules! storage {
+    ($object:ident, $kind:literal, $read:ident, |$namespace:ident, $name:ident| $key:expr, $versioned:expr) => {
+        impl Neighbour for objects::$object {
+            const KIND: &'static str = $kind;
+            fn applied(self, findings: &mut Vec<Finding>) -> Event {
+                Event::StorageApplied(Box::new(storage::$read(self, findings)))
+            }
+            fn deleted($namespace: Arc<str>, $name: Arc<str>) -> Event {
+                Event::StorageDeleted($key)
+            }
+            fn versioned($namespace: &str, $name: &str) -> Option<StorageKey> {
+                #[allow(unused_variables, reason = "most kinds have no namespace")]
+                let ($namespace, $name): (Arc<str>, Arc<str>) = ($namespace.into(), $name.into());
+                $versioned.then(|| $key)
+            }
+        }
+    };
+}
+storage!(
+    PersistentVolumeClaim,
+    "PersistentVolumeClaim",
+    read_claim,
+    |namespace, name| StorageKey::Claim(ClaimName { namespace, name }),
+    true
+);
+storage!(PersistentVolume, "PersistentVolume", read_volume, |_namespace, name| StorageKey::Volume(name), true);
+storage!(StorageClass, "StorageClass", read_class, |_namespace, name| StorageKey::Class(name), false);
+storage!(CsiNode, "CSINode", read_csi_node, |_namespace, name| StorageKey::CsiNode(name), false);
+storage!(CsiDriver, "CSIDriver", read_csi_driver, |_namespace, name| StorageKey::CsiDriver(name), false);
+storage!(
+    CsiStorageCapacity,
+    "CSIStorageCapacity",
+    read_capacity,
+    |namespace, name| StorageKey::Capacity { namespace, name },
+    false
+);
+storage!(VolumeAttachment, "VolumeAttachment", read_attachment, |_namespace, name| StorageKey::Attachment(name), false);

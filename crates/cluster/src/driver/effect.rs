@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpu_scheduler_engine::model::{PodName, PodUid, Ticket, Timestamp};
+use gpu_scheduler_engine::model::{ClaimName, PodName, PodUid, Ticket, Timestamp};
 use gpu_scheduler_engine::{Condition, EvictReason, Notice};
 
 use crate::problem::Problem;
@@ -14,6 +14,10 @@ pub enum Effect {
     Bind(BindOrder),
     /// Look where a pod is; answer with [`super::Input::ReadBack`].
     ReadBack(BindOrder),
+    /// Write what binds a volume; answer with [`super::Input::VolumeAnswered`].
+    WriteVolume(VolumeWrite),
+    /// Look whether that is written; answer with [`super::Input::VolumeReadBack`].
+    ReadVolume(VolumeWrite),
     /// Tell that a pod was bound.
     Announce(BindOrder),
     /// Write a pod's condition, and tell why it waits.
@@ -76,4 +80,42 @@ pub struct BindOrder {
     pub created_at: Timestamp,
     /// The scheduler name that the pod calls us by.
     pub profile: String,
+}
+
+/// One write on the way to a pod's volumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeWrite {
+    /// Names the order.
+    pub ticket: Ticket,
+    /// Which of its writes.
+    pub index: usize,
+    /// Version of the object that it was decided by; a precondition of the write.
+    pub version: String,
+    /// What is written.
+    pub what: Written,
+}
+
+/// What is written to bind a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// A claim, onto the volume that it is to be bound to.
+    Claim {
+        /// The volume.
+        volume: Arc<str>,
+        /// The claim.
+        claim: ClaimName,
+        /// The claim's UID.
+        uid: Arc<str>,
+        /// The claim's version.
+        claim_version: String,
+        /// Whether a user kept the volume for the claim.
+        kept: bool,
+    },
+    /// A node, onto the claim that a volume is to be made for.
+    Node {
+        /// The claim.
+        claim: ClaimName,
+        /// The node.
+        node: Arc<str>,
+    },
 }

@@ -3,8 +3,9 @@
 use gpu_scheduler_engine::model::Ticket;
 
 use crate::objects::{
-    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController,
-    Service, StatefulSet,
+    CsiDriver, CsiNode, CsiStorageCapacity, GpuNodeState, Namespace, Node, ObjectMeta, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController, Service, StatefulSet,
+    StorageClass, VolumeAttachment,
 };
 
 /// Something that happened.
@@ -24,6 +25,24 @@ pub enum Input {
         ticket: Ticket,
         /// The answer.
         answer: BindAnswer,
+    },
+    /// The answer to a write that binds a volume.
+    VolumeAnswered {
+        /// Of this order.
+        ticket: Ticket,
+        /// Which of its writes.
+        index: usize,
+        /// The answer.
+        answer: VolumeAnswer,
+    },
+    /// The answer to the question whether such a write took effect.
+    VolumeReadBack {
+        /// Of this order.
+        ticket: Ticket,
+        /// Which of its writes.
+        index: usize,
+        /// The answer.
+        answer: VolumeRead,
     },
     /// The answer to the question where a pod is.
     ReadBack {
@@ -51,11 +70,25 @@ pub enum Around {
     DisruptionBudgets(Change<PodDisruptionBudget>),
     /// PodGroups.
     PodGroups(Change<PodGroup>),
+    /// PersistentVolumeClaims.
+    Claims(Change<PersistentVolumeClaim>),
+    /// PersistentVolumes.
+    Volumes(Change<PersistentVolume>),
+    /// StorageClasses.
+    StorageClasses(Change<StorageClass>),
+    /// CSINodes.
+    CsiNodes(Change<CsiNode>),
+    /// CSIDrivers.
+    CsiDrivers(Change<CsiDriver>),
+    /// CSIStorageCapacities.
+    Capacities(Change<CsiStorageCapacity>),
+    /// VolumeAttachments.
+    Attachments(Change<VolumeAttachment>),
 }
 
 impl Around {
     /// The kinds' names: nothing is decided before all of them have been listed once.
-    pub const KINDS: [&'static str; 7] = [
+    pub const KINDS: [&'static str; 14] = [
         "Namespace",
         "Service",
         "ReplicationController",
@@ -63,6 +96,13 @@ impl Around {
         "StatefulSet",
         "PodDisruptionBudget",
         "PodGroup",
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "CSIStorageCapacity",
+        "VolumeAttachment",
     ];
 }
 
@@ -122,7 +162,14 @@ named!(
     ReplicaSet,
     StatefulSet,
     PodDisruptionBudget,
-    PodGroup
+    PodGroup,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CsiNode,
+    CsiDriver,
+    CsiStorageCapacity,
+    VolumeAttachment
 );
 
 impl<T: Named> Seen<T> {
@@ -153,6 +200,34 @@ pub enum BindAnswer {
     /// Not sent: this replica does not lead any more. Its term is about to end.
     Deposed,
     /// Nobody knows whether it took effect: no answer, or one that says nothing about it.
+    Unknown(String),
+}
+
+/// How a write that binds a volume ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeAnswer {
+    /// The API server took it.
+    Done,
+    /// The API server refused it, so it did not take effect. The text says why.
+    Refused(String),
+    /// The API server refused it because the object is another by now (409), perhaps by this very write.
+    Conflict(String),
+    /// Not sent: this replica does not lead any more. Its term is about to end.
+    Deposed,
+    /// Nobody knows whether it took effect.
+    Unknown(String),
+}
+
+/// What an object says of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeRead {
+    /// That it took effect.
+    Written,
+    /// Nothing: it did not take effect, and still may.
+    NotWritten,
+    /// That it cannot take effect any more. The text says why.
+    Other(String),
+    /// No answer.
     Unknown(String),
 }
 

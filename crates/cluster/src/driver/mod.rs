@@ -11,11 +11,12 @@ mod explain;
 mod input;
 mod problems;
 mod sync;
+mod volumes;
 
 use std::collections::VecDeque;
 
 use gpu_scheduler_engine::model::{PodUid, Ticket, Timestamp};
-use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Outcome, Step};
+use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Outcome, PreBindStep, Step};
 
 use crate::journal::Recorded;
 use crate::objects;
@@ -25,9 +26,10 @@ use around::Neighbours;
 use binds::{Binds, Verdict};
 use problems::Problems;
 use sync::Sync;
+use volumes::{Answered, VolumeFlights};
 
-pub use effect::{BindOrder, Effect};
-pub use input::{Around, BindAnswer, Change, Input, Named, ReadAnswer, Seen};
+pub use effect::{BindOrder, Effect, VolumeWrite, Written};
+pub use input::{Around, BindAnswer, Change, Input, Named, ReadAnswer, Seen, VolumeAnswer, VolumeRead};
 
 /// What [`Driver::poll`] says.
 #[allow(clippy::large_enum_variant)] // made, matched and gone: a box each would cost more than the room
@@ -66,6 +68,9 @@ pub struct Driver {
     reports: Sync<String>,
     neighbours: Neighbours,
     binds: Binds,
+    volumes: VolumeFlights,
+    /// Whether anything happened that volumes on their way may wait for.
+    volumes_stirred: bool,
     problems: Problems,
     effects: VecDeque<Effect>,
     limits: Limits,
@@ -82,6 +87,8 @@ impl Driver {
             reports: Sync::default(),
             neighbours: Neighbours::default(),
             binds: Binds::default(),
+            volumes: VolumeFlights::default(),
+            volumes_stirred: false,
             problems: Problems::default(),
             effects: VecDeque::new(),
             limits: Limits { binds_in_flight: limits.binds_in_flight.max(1) },
@@ -116,6 +123,7 @@ impl Driver {
 
     /// Takes note of what happened outside. `O(object)`, and `O(objects of the kind)` at the end of a list.
     pub fn handle(&mut self, now: Timestamp, input: Input) {
+        self.volumes_stirred = true;
         match input {
             Input::Nodes(change) => self.take_node(now, change),
             Input::Pods(change) => self.take_pod(now, change),
@@ -124,6 +132,14 @@ impl Driver {
             Input::BindAnswered { ticket, answer } => {
                 let verdict = self.binds.answered(ticket, answer);
                 self.settle(now, verdict);
+            }
+            Input::VolumeAnswered { ticket, index, answer } => {
+                let answered = self.volumes.answered(ticket, index, answer, self.engine.engine().state());
+                self.settle_volumes(now, ticket, answered);
+            }
+            Input::VolumeReadBack { ticket, index, answer } => {
+                let answered = self.volumes.read_back(now, ticket, index, answer);
+                self.settle_volumes(now, ticket, answered);
             }
             Input::ReadBack { ticket, answer } => {
                 let verdict = self.binds.read_back(now, ticket, answer);
@@ -136,6 +152,7 @@ impl Driver {
     /// What to do next. One call does at most one poll of the engine.
     pub fn poll(&mut self, now: Timestamp) -> Turn {
         self.effects.extend(self.binds.due(now));
+        self.go_on_with_volumes(now);
         if let Some(effect) = self.effects.pop_front() {
             return Turn::Do(effect);
         }
@@ -160,7 +177,7 @@ impl Driver {
     /// When to poll again if nothing happens before.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let engine = if self.synced() && !self.draining && !self.is_full() { self.engine.next_wakeup() } else { None };
-        [engine, self.binds.next_due()].into_iter().flatten().min()
+        [engine, self.binds.next_due(), self.volumes.next_due()].into_iter().flatten().min()
     }
 
     /// An action as something to carry out; `None` where it is answered at once.
@@ -182,9 +199,14 @@ impl Driver {
                 self.binds.start(order.clone());
                 Effect::Bind(order)
             }
-            Action::PreBind { ticket, step, .. } => {
-                // No plugin of ours asks for preparations yet: one that does must come with whoever carries them out.
-                let why = format!("{}: nobody carries out its preparation {:?}", step.plugin, step.work);
+            Action::PreBind { ticket, uid, pod, node, step: PreBindStep::BindVolumes(plan) } => {
+                self.volumes.start(now, ticket, (uid, pod), node, plan);
+                self.volumes_stirred = true;
+                return None;
+            }
+            Action::PreBind { ticket, step: PreBindStep::Other { plugin, work }, .. } => {
+                // No other plugin of ours asks for preparations: one that does must come with whoever carries them out.
+                let why = format!("{plugin}: nobody carries out its preparation {work:?}");
                 self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Failed(why) });
                 return None;
             }
@@ -233,6 +255,34 @@ impl Driver {
             Verdict::Failed(order, why) => {
                 let outcome = Outcome::Failed(why);
                 self.engine.handle(now, Event::ActionFinished { ticket: order.ticket, outcome });
+            }
+        }
+    }
+
+    /// Pods whose volumes are on their way.
+    pub fn volumes_in_flight(&self) -> usize {
+        self.volumes.len()
+    }
+
+    fn go_on_with_volumes(&mut self, now: Timestamp) {
+        let due = self.volumes.next_due().is_some_and(|at| at <= now);
+        if !std::mem::take(&mut self.volumes_stirred) && !due {
+            return;
+        }
+        let (effects, ends) = self.volumes.go_on(now, self.engine.engine().state());
+        self.effects.extend(effects);
+        for (ticket, end) in ends {
+            let outcome = end.map_or_else(Outcome::Failed, |()| Outcome::Done);
+            self.engine.handle(now, Event::ActionFinished { ticket, outcome });
+        }
+    }
+
+    fn settle_volumes(&mut self, now: Timestamp, ticket: Ticket, answered: Answered) {
+        match answered {
+            Answered::Open => {}
+            Answered::Ask(effect) => self.effects.push_back(effect),
+            Answered::Failed(why) => {
+                self.engine.handle(now, Event::ActionFinished { ticket, outcome: Outcome::Failed(why) });
             }
         }
     }

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod volumes;
+
 /// A driver, its time, and all that it asked for.
 struct Bed {
     driver: Driver,
@@ -69,6 +71,13 @@ impl Bed {
             StatefulSets(Change::Absent),
             DisruptionBudgets(Change::Absent),
             PodGroups(Change::Absent),
+            Claims(Change::Absent),
+            Volumes(Change::Absent),
+            StorageClasses(Change::Absent),
+            CsiNodes(Change::Absent),
+            CsiDrivers(Change::Absent),
+            Capacities(Change::Absent),
+            Attachments(Change::Absent),
         ] {
             self.take(Input::Around(around));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpu_scheduler_engine::Event;
-use gpu_scheduler_engine::model::{DeviceReport, Node, Timestamp};
+use gpu_scheduler_engine::model::{DeviceReport, Node, StorageObject, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -13,10 +13,12 @@ use crate::driver::Neighbour;
 use crate::objects;
 use crate::pod::DEFAULT_NAMESPACE;
 use crate::problem::{Finding, ObjectRef, Origin, Problem};
-use crate::{PodFact, read_device_report, read_node, read_pod, time};
+use crate::{PodFact, read_device_report, read_node, read_pod, storage, time};
 
 /// API group of our own objects, with the slash that ends it in an `apiVersion`.
 const OWN_GROUP: &str = "gpu-scheduler.io/";
+/// Where storage classes and what CSI drivers say are.
+const STORAGE: &str = "storage.k8s.io/v1";
 
 /// An object of which something is made.
 #[derive(Debug)]
@@ -25,6 +27,7 @@ pub(super) enum Object {
     Report(DeviceReport),
     Pod(PodFact),
     Around(Event),
+    Storage(Box<StorageObject>),
 }
 
 /// What one document says. It counts once the document has been read to its end.
@@ -141,6 +144,13 @@ impl Batch {
             "Pod" if core => {
                 self.known(index, kind, true, fields, |object, findings| Some(Object::Pod(read_pod(object, findings))))
             }
+            "PersistentVolumeClaim" if core => self.storage(index, kind, true, fields, storage::read_claim),
+            "PersistentVolume" if core => self.storage(index, kind, false, fields, storage::read_volume),
+            "StorageClass" if api == STORAGE => self.storage(index, kind, false, fields, storage::read_class),
+            "CSINode" if api == STORAGE => self.storage(index, kind, false, fields, storage::read_csi_node),
+            "CSIDriver" if api == STORAGE => self.storage(index, kind, false, fields, storage::read_csi_driver),
+            "CSIStorageCapacity" if api == STORAGE => self.storage(index, kind, true, fields, storage::read_capacity),
+            "VolumeAttachment" if api == STORAGE => self.storage(index, kind, false, fields, storage::read_attachment),
             "GPUNodeState" if api.starts_with(OWN_GROUP) => {
                 self.known(index, kind, false, fields, |object, findings| {
                     read_device_report(object, findings).map(Object::Report)
@@ -168,6 +178,19 @@ impl Batch {
     fn around<T: Neighbour + DeserializeOwned>(&mut self, index: usize, namespaced: bool, fields: Map<String, Value>) {
         self.known(index, T::KIND, namespaced, fields, |object: T, findings| {
             Some(Object::Around(object.applied(findings)))
+        });
+    }
+
+    fn storage<T: DeserializeOwned>(
+        &mut self,
+        index: usize,
+        kind: &str,
+        namespaced: bool,
+        fields: Map<String, Value>,
+        read: impl FnOnce(T, &mut Vec<Finding>) -> StorageObject,
+    ) {
+        self.known(index, kind, namespaced, fields, |object, findings| {
+            Some(Object::Storage(Box::new(read(object, findings))))
         });
     }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpu_scheduler_engine::Event;
-use gpu_scheduler_engine::model::{DeviceReport, Node, PodUid, Timestamp};
+use gpu_scheduler_engine::model::{DeviceReport, Node, PodUid, StorageKey, StorageObject, Timestamp};
 
 use crate::pod::{PodFact, made_up_uid};
 use crate::problem::{Finding, Origin, Problem};
@@ -34,6 +34,8 @@ pub struct Dump {
     pub pods: Vec<PodFact>,
     /// What is around them: namespaces, services, controllers, disruption budgets, pod groups.
     pub around: Vec<Event>,
+    /// Claims, volumes and what else storage is known by, by kind and name.
+    pub storage: Vec<StorageObject>,
     /// What was wrong, in the order in which it was found.
     pub problems: Vec<Problem>,
     /// Kinds of which nothing is made, as `<apiVersion>/<kind>`, with the number of objects.
@@ -74,6 +76,7 @@ pub struct DumpReader {
     reports: BTreeMap<String, (DeviceReport, Origin)>,
     pods: BTreeMap<(String, String), (PodFact, Origin)>,
     around: Vec<Event>,
+    storage: BTreeMap<StorageKey, (StorageObject, Origin)>,
     problems: Vec<Problem>,
     ignored: BTreeMap<String, usize>,
     newest: Option<Timestamp>,
@@ -104,6 +107,7 @@ impl DumpReader {
             reports: self.reports.into_values().map(|(report, _)| report).collect(),
             pods: pods.into_iter().map(|(pod, _)| pod).collect(),
             around: self.around,
+            storage: self.storage.into_values().map(|(object, _)| object).collect(),
             problems: self.problems,
             ignored: self.ignored,
             newest: self.newest,
@@ -133,6 +137,9 @@ impl DumpReader {
                 (origin, Object::Pod(pod)) => {
                     let name = (pod.namespace().to_owned(), pod.name().to_owned());
                     self.pods.insert(name, (pod, origin)).map(|(_, earlier)| earlier)
+                }
+                (origin, Object::Storage(object)) => {
+                    self.storage.insert(object.key(), (*object, origin)).map(|(_, earlier)| earlier)
                 }
             };
             if let Some(earlier) = earlier {

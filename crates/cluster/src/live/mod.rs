@@ -13,6 +13,7 @@ mod lease;
 mod spans;
 mod teller;
 mod term;
+mod volume_writer;
 mod watch;
 mod watched;
 mod writer;

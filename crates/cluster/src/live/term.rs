@@ -19,7 +19,9 @@ use super::spans::{self, Spans};
 use super::teller::{EventDraft, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
-use crate::driver::{Around, BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn};
+use crate::driver::{
+    Around, BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn, VolumeAnswer, VolumeWrite,
+};
 use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, WriteKind, WriteResult, per_model};
 use crate::objects;
 use crate::problem::Problem;
@@ -158,7 +160,14 @@ fn watch_around(tasks: &mut JoinSet<()>, client: &Client, inputs: &mpsc::Sender<
         ReplicaSet as ReplicaSets,
         StatefulSet as StatefulSets,
         PodDisruptionBudget as DisruptionBudgets,
-        PodGroup as PodGroups
+        PodGroup as PodGroups,
+        PersistentVolumeClaim as Claims,
+        PersistentVolume as Volumes,
+        StorageClass as StorageClasses,
+        CsiNode as CsiNodes,
+        CsiDriver as CsiDrivers,
+        CsiStorageCapacity as Capacities,
+        VolumeAttachment as Attachments
     );
 }
 
@@ -239,6 +248,14 @@ impl Desk {
                     let _ = answers.send(Input::ReadBack { ticket: order.ticket, answer });
                 });
             }
+            Effect::WriteVolume(order) => self.write_volume(order),
+            Effect::ReadVolume(order) => {
+                let (writer, answers) = (self.writer.clone(), self.answers.clone());
+                self.tasks.spawn(async move {
+                    let answer = writer.read_volume(&order).await;
+                    let _ = answers.send(Input::VolumeReadBack { ticket: order.ticket, index: order.index, answer });
+                });
+            }
             Effect::Announce(bound) => self.announce(bound),
             Effect::Say { uid, pod, condition, profile } => {
                 let result = match condition.reason {
@@ -294,6 +311,28 @@ impl Desk {
             // Before the loop knows, so that a request never ends after its attempt.
             drop(span);
             let _ = answers.send(Input::BindAnswered { ticket: order.ticket, answer });
+        });
+    }
+
+    fn write_volume(&mut self, order: VolumeWrite) {
+        let (writer, answers, metrics) = (self.writer.clone(), self.answers.clone(), self.metrics.clone());
+        self.tasks.spawn(async move {
+            let answer = writer.write_volume(&order).await;
+            let written = match &answer {
+                VolumeAnswer::Done => Some(WriteResult::Ok),
+                VolumeAnswer::Refused(_) => Some(WriteResult::Refused),
+                VolumeAnswer::Conflict(_) => Some(WriteResult::Conflict),
+                VolumeAnswer::Unknown(_) => Some(WriteResult::Failed),
+                VolumeAnswer::Deposed => None,
+            };
+            if let Some(written) = written {
+                metrics.api_write(WriteKind::Volume, written);
+            }
+            if let VolumeAnswer::Refused(why) | VolumeAnswer::Conflict(why) | VolumeAnswer::Unknown(why) = &answer {
+                warn!(what = ?order.what, why, "a write that binds a volume did not simply succeed");
+            }
+            // The loop has ended if nobody listens.
+            let _ = answers.send(Input::VolumeAnswered { ticket: order.ticket, index: order.index, answer });
         });
     }
 

@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 use crate::driver::{Named, Seen};
 use crate::metrics::Watched as Name;
 use crate::objects::{
-    GpuNodeState, Namespace, Node, ObjectMeta, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController,
-    Service, StatefulSet,
+    CsiDriver, CsiNode, CsiStorageCapacity, GpuNodeState, Namespace, Node, ObjectMeta, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodGroup, ReplicaSet, ReplicationController, Service, StatefulSet,
+    StorageClass, VolumeAttachment,
 };
 
 /// A kind that is watched.
@@ -59,10 +60,13 @@ impl Kind for GpuNodeState {
 
 macro_rules! kind {
     ($object:ident, $group:literal, $name:ident) => {
+        kind!($object, stringify!($object), $group, $name);
+    };
+    ($object:ident, $kind:expr, $group:literal, $name:ident) => {
         impl Kind for $object {
             const GROUP: &'static str = $group;
             const VERSION: &'static str = "v1";
-            const KIND: &'static str = stringify!($object);
+            const KIND: &'static str = $kind;
             const NAME: Name = Name::$name;
         }
     };
@@ -73,6 +77,13 @@ kind!(ReplicationController, "", ReplicationControllers);
 kind!(ReplicaSet, "apps", ReplicaSets);
 kind!(StatefulSet, "apps", StatefulSets);
 kind!(PodDisruptionBudget, "policy", DisruptionBudgets);
+kind!(PersistentVolumeClaim, "", VolumeClaims);
+kind!(PersistentVolume, "", Volumes);
+kind!(StorageClass, "storage.k8s.io", StorageClasses);
+kind!(CsiNode, "CSINode", "storage.k8s.io", CsiNodes);
+kind!(CsiDriver, "CSIDriver", "storage.k8s.io", CsiDrivers);
+kind!(CsiStorageCapacity, "CSIStorageCapacity", "storage.k8s.io", StorageCapacities);
+kind!(VolumeAttachment, "storage.k8s.io", VolumeAttachments);
 
 impl Kind for PodGroup {
     const GROUP: &'static str = "scheduling.k8s.io";

@@ -32,6 +32,10 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// What it says.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
     /// Why it refused, in its own words.
     pub fn why(&self) -> String {
         match serde_json::from_slice::<Status>(&self.body) {
@@ -155,6 +159,6 @@ pub(super) fn path(pod: &PodName) -> String {
 }
 
 /// Whether an answer leaves open if the write took effect: throttled, timed out, or broken on the way.
-fn says_nothing(code: StatusCode) -> bool {
+pub(super) fn says_nothing(code: StatusCode) -> bool {
     code.is_server_error() || matches!(code, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }

@@ -103,6 +103,8 @@ label_values! {
     WriteKind {
         /// A binding with its allocation record.
         Binding => "binding",
+        /// A claim on its volume, or a node on the claim that a volume is made for.
+        Volume => "volume",
         /// The condition `PodScheduled` of a pod.
         PodCondition => "pod_condition",
         /// The deletion of a pod that has to go.
@@ -153,6 +155,20 @@ label_values! {
         DisruptionBudgets => "poddisruptionbudgets",
         /// PodGroups.
         PodGroups => "podgroups",
+        /// PersistentVolumeClaims.
+        VolumeClaims => "persistentvolumeclaims",
+        /// PersistentVolumes.
+        Volumes => "persistentvolumes",
+        /// StorageClasses.
+        StorageClasses => "storageclasses",
+        /// CSINodes.
+        CsiNodes => "csinodes",
+        /// CSIDrivers.
+        CsiDrivers => "csidrivers",
+        /// CSIStorageCapacities.
+        StorageCapacities => "csistoragecapacities",
+        /// VolumeAttachments.
+        VolumeAttachments => "volumeattachments",
     }
 }
 

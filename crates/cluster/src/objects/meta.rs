@@ -44,6 +44,9 @@ pub struct OwnerReference {
     /// The owner's name.
     #[serde(deserialize_with = "nullable")]
     pub name: String,
+    /// The owner's UID.
+    #[serde(deserialize_with = "nullable")]
+    pub uid: String,
     /// The owner's kind.
     #[serde(deserialize_with = "nullable")]
     pub kind: String,

@@ -9,6 +9,7 @@ mod pod;
 mod pod_affinity;
 mod pod_group;
 mod selector;
+mod storage;
 mod workload;
 
 pub use gpu_node_state::{
@@ -18,14 +19,20 @@ pub use lenient::{Quantities, RawQuantity};
 pub use meta::{ObjectMeta, OwnerReference};
 pub use node::{ContainerImage, Node, NodeSpec, NodeStatus, Taint};
 pub use pod::{
-    Affinity, Container, ContainerPort, ContainerStatus, ImageVolume, NodeAffinity, NodeSelector,
-    NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodResourceClaim, PodSchedulingGroup, PodSpec,
-    PodStatus, PreferredSchedulingTerm, ResourceRequirements, RestartRule, SchedulingGate, Toleration, Volume,
+    Affinity, ClaimVolume, Container, ContainerPort, ContainerStatus, EphemeralVolume, ImageVolume, NodeAffinity,
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodResourceClaim, PodSchedulingGroup,
+    PodSpec, PodStatus, PreferredSchedulingTerm, ResourceRequirements, RestartRule, SchedulingGate, Toleration, Volume,
     VolumeMount,
 };
 pub use pod_affinity::{PodAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm};
 pub use pod_group::{DisruptionMode, GangPolicy, PodGroup, PodGroupSpec, SchedulingPolicy};
 pub use selector::{LabelSelector, LabelSelectorRequirement};
+pub use storage::{
+    ClaimReference, CsiDriver, CsiDriverSpec, CsiNode, CsiNodeDriver, CsiNodeSpec, CsiSource, CsiStorageCapacity, Disk,
+    DiskKind, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec, Phase,
+    StorageClass, TopologySelectorLabel, TopologySelectorTerm, VolumeAttachment, VolumeAttachmentSource,
+    VolumeAttachmentSpec, VolumeNodeAffinity, VolumeNodeResources,
+};
 pub use workload::{
     LabelsSpec, Namespace, PodDisruptionBudget, PodDisruptionBudgetStatus, ReplicaSet, ReplicationController,
     SelectorSpec, Service, StatefulSet,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::lenient::{Quantities, RawQuantity, list, nullable, texts};
 use super::meta::ObjectMeta;
 use super::pod_affinity::{PodAffinity, TopologySpreadConstraint};
+use super::storage::{Disk, DiskKind, first_disk};
 
 /// A pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -103,9 +104,54 @@ pub struct PodResourceClaim {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume {
+    /// Its name within the pod.
+    #[serde(deserialize_with = "nullable")]
+    pub name: String,
     /// An image that is mounted.
     pub image: Option<ImageVolume>,
+    /// A claim.
+    pub persistent_volume_claim: Option<ClaimVolume>,
+    /// A claim that is made for the pod.
+    pub ephemeral: Option<EphemeralVolume>,
+    /// A disk of Google.
+    pub gce_persistent_disk: Option<Disk>,
+    /// A disk of Amazon.
+    pub aws_elastic_block_store: Option<Disk>,
+    /// A disk of Azure.
+    pub azure_disk: Option<Disk>,
+    /// Files of Azure.
+    pub azure_file: Option<Disk>,
+    /// A disk of OpenStack.
+    pub cinder: Option<Disk>,
+    /// A volume of Portworx.
+    pub portworx_volume: Option<Disk>,
+    /// A volume of vSphere.
+    pub vsphere_volume: Option<Disk>,
+    /// A disk by iSCSI.
+    pub iscsi: Option<Disk>,
+    /// An image of Ceph.
+    pub rbd: Option<Disk>,
 }
+
+impl Volume {
+    /// The disk that it names.
+    pub fn disk(&self) -> Option<(DiskKind, &Disk)> {
+        first_disk!(self)
+    }
+}
+
+/// A claim that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimVolume {
+    /// Its name.
+    #[serde(deserialize_with = "nullable")]
+    pub claim_name: String,
+}
+
+/// A claim that is made for the pod: that it is there is all that matters.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct EphemeralVolume {}
 
 /// An image that is mounted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

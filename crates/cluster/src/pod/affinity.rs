@@ -15,8 +15,7 @@ pub(super) fn node_affinity(
     const FIELD: &str = "spec.affinity.nodeAffinity";
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref().map(|selector| {
         let field = format!("{FIELD}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
-        let terms = selector.node_selector_terms.iter().enumerate();
-        NodeSelector { terms: terms.map(|(i, t)| term(t, &format!("{field}[{i}]"), findings)).collect() }
+        node_selector(selector, &field, findings)
     });
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().enumerate();
     let preferred = preferred.filter_map(|(i, preferred)| {
@@ -34,6 +33,16 @@ pub(super) fn node_affinity(
     });
     let preferred = preferred.collect();
     (required, preferred)
+}
+
+/// Terms of which one must match a node; `field` is their list.
+pub(crate) fn node_selector(
+    selector: &objects::NodeSelector,
+    field: &str,
+    findings: &mut Vec<Finding>,
+) -> NodeSelector {
+    let terms = selector.node_selector_terms.iter().enumerate();
+    NodeSelector { terms: terms.map(|(i, t)| term(t, &format!("{field}[{i}]"), findings)).collect() }
 }
 
 fn term(term: &objects::NodeSelectorTerm, field: &str, findings: &mut Vec<Finding>) -> NodeSelectorTerm {

@@ -14,9 +14,10 @@ use crate::allocation;
 use crate::dialect::dialect_of;
 use crate::objects;
 use crate::problem::Finding;
+use crate::storage::pod_volumes;
 use crate::time;
 
-pub(crate) use affinity::{effect, unknown_effect};
+pub(crate) use affinity::{effect, node_selector, unknown_effect};
 
 /// Kubernetes' own scheduler: whose pods those are that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -158,6 +159,7 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
     pod.node_features = features::needed(spec);
     let group = spec.scheduling_group.pod_group_name.as_deref().filter(|name| !name.is_empty());
     pod.group = group.map(|name| PodGroupName { namespace: namespace.into(), name: name.into() });
+    pod.volumes = pod_volumes(name, &spec.volumes);
     pod.resource_claims = spec.resource_claims.iter().map(|claim| claim.name.clone()).collect();
     pod.preempts = spec.preemption_policy != "Never";
     let owner = metadata.owner_references.iter().find(|owner| owner.controller);

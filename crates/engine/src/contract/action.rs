@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Allocation, PodName, PodUid, Ticket};
+use crate::model::{Allocation, PodName, PodUid, Ticket, VolumePlan};
 
 /// What [`Engine::poll`](crate::Engine::poll) says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,13 +104,19 @@ impl fmt::Display for EvictReason {
     }
 }
 
-/// Something for a plugin's driver half to do before a pod is bound.
+/// Something to do outside before a pod is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreBindStep {
-    /// The plugin that asks.
-    pub plugin: Cow<'static, str>,
-    /// What it asks, in its own words.
-    pub work: String,
+pub enum PreBindStep {
+    /// Bind the pod's claims: write each binding onto its volume and the node onto each claim that a volume is to be
+    /// made for, then wait until all of these claims are bound.
+    BindVolumes(VolumePlan),
+    /// What some other plugin asks.
+    Other {
+        /// The plugin.
+        plugin: Cow<'static, str>,
+        /// What it asks, in its own words.
+        work: String,
+    },
 }
 
 /// The pod condition `PodScheduled=False`.

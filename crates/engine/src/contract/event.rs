@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{
-    DeviceReport, DisruptionBudget, Node, Pod, PodGroup, PodGroupName, PodUid, Ticket, Workload, WorkloadName,
+    DeviceReport, DisruptionBudget, Node, Pod, PodGroup, PodGroupName, PodUid, StorageKey, StorageObject, Ticket,
+    Workload, WorkloadName,
 };
 
 /// A fact. The engine never refuses one: what contradicts its own view is observed and reported.
@@ -58,6 +59,10 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A claim, a volume, or another object that storage is known by appeared or changed.
+    StorageApplied(Box<StorageObject>),
+    /// Such an object is gone.
+    StorageDeleted(StorageKey),
     /// A pod group appeared or changed.
     PodGroupApplied(Box<PodGroup>),
     /// A pod group is gone.

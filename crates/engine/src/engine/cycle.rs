@@ -9,7 +9,7 @@ use crate::framework::{
     ClassCache, Cycle, Diagnosis, PreFiltered, Profile, Reason, Rejection, Selection, best, find_cards, sift,
 };
 use crate::ledger::CardChoice;
-use crate::model::{NodeId, PodId, PodUid, Timestamp};
+use crate::model::{NodeId, PodId, PodUid, Timestamp, VolumePlan};
 use crate::preemption::fits_beside_nominated;
 use crate::queue::Place;
 use crate::state::{Class, Resolution, State};
@@ -28,8 +28,8 @@ pub(super) enum Placing {
     Busy,
     /// It is not known, or nobody here schedules it.
     NotOurs,
-    /// To this node, with these cards.
-    Found(Arc<Class>, NodeId, CardChoice),
+    /// To this node, with these cards, and with this done to its volumes.
+    Found(Arc<Class>, NodeId, CardChoice, VolumePlan),
     /// Nowhere: what to say of it, and nodes where something could be freed.
     Nowhere(Arc<Class>, Arc<str>, Vec<NodeId>),
 }
@@ -37,20 +37,17 @@ pub(super) enum Placing {
 impl Engine {
     /// Tries the head of the queue; returns whether it came to an end within the step budget.
     pub(super) fn schedule(&mut self, now: Timestamp, pod: PodId) -> bool {
-        let (class, node, choice) = match self.find_place(pod) {
+        let (class, node, choice, plan) = match self.find_place(pod) {
             Placing::Busy => return false,
             Placing::NotOurs => {
                 self.queue.remove(pod);
                 return true;
             }
             Placing::Nowhere(class, message, nodes) => return self.rescue(now, pod, &class, &message, &nodes),
-            Placing::Found(class, node, choice) => (class, node, choice),
+            Placing::Found(class, node, choice, plan) => (class, node, choice, plan),
         };
         self.finish_attempt(pod);
-        let state = self.state.node(node).expect("a candidate is a live node: the cache is up to date");
-        let placement = find_cards(&self.state, &class, state, choice)
-            .expect("a candidate has the cards that its evaluation found: the cache is up to date");
-        self.state.assume(pod, node, &placement);
+        self.take_place(pod, &class, node, choice, plan);
         self.state.nominate(pod, None);
         self.state.end_decision();
         match self.reserve(pod) {
@@ -60,6 +57,17 @@ impl Engine {
         // One pod of a class fitted; the next one that waits may fit as well.
         self.queue.wake(class.id);
         true
+    }
+
+    /// Places a pod where [`Engine::find_place`] said, as long as nothing has changed since.
+    pub(super) fn take_place(&mut self, pod: PodId, class: &Class, node: NodeId, choice: CardChoice, plan: VolumePlan) {
+        let state = self.state.node(node).expect("a candidate is a live node: the cache is up to date");
+        let placement = find_cards(&self.state, class, state, choice)
+            .expect("a candidate has the cards that its evaluation found: the cache is up to date");
+        self.state.assume(pod, node, &placement);
+        if !plan.is_empty() {
+            self.state.assume_volumes(pod, plan);
+        }
     }
 
     /// Where a pod would go. Nothing changes by it but what is kept of evaluations.
@@ -86,9 +94,13 @@ impl Engine {
         let barred = barred(&mut self.state, profile, &class, pod, nominated);
         let cycle = profile.begin_cycle(&self.state, &class);
         let found = find(profile, &self.state, cache, &cycle, &class, pod, barred, self.decisions);
+        let plan = match &found {
+            Found::Node(node, _) => self.state.node(*node).and_then(|node| cycle.plan(node)),
+            Found::None { .. } => None,
+        };
         drop(cycle);
         match found {
-            Found::Node(node, choice) => Placing::Found(class, node, choice),
+            Found::Node(node, choice) => Placing::Found(class, node, choice, plan.unwrap_or_default()),
             Found::None { rejected, all, silent } => {
                 let message = message(&self.state, cache, &class, &rejected, all.as_ref(), silent);
                 let nodes = if all.is_some() { Vec::new() } else { resolvable(&self.state, cache, &rejected) };

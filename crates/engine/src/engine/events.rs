@@ -31,6 +31,8 @@ impl Engine {
             Event::WorkloadDeleted(name) => self.state.delete_workload(&name),
             Event::DisruptionBudgetApplied(budget) => self.state.apply_budget(*budget),
             Event::DisruptionBudgetDeleted { namespace, name } => self.state.delete_budget(&namespace, &name),
+            Event::StorageApplied(object) => self.state.apply_storage(*object),
+            Event::StorageDeleted(key) => self.state.delete_storage(&key),
             Event::PodGroupApplied(group) => {
                 let name = group.name.clone();
                 self.state.apply_pod_group(*group);

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::contract::ConditionReason;
 use crate::engine::cycle::Placing;
 use crate::engine::{Engine, profile_for};
-use crate::framework::find_cards;
 use crate::model::{NodeId, PodGroupName, PodId, PodUid, Timestamp};
 use crate::queue::Place;
 use crate::state::PodEntry;
@@ -90,11 +89,8 @@ impl Engine {
         match self.find_place(pod) {
             Placing::Busy => return false,
             Placing::NotOurs => {}
-            Placing::Found(class, node, choice) => {
-                let state = self.state.node(node).expect("a candidate is a live node: the cache is up to date");
-                let placement = find_cards(&self.state, &class, state, choice)
-                    .expect("a candidate has the cards that its evaluation found: the cache is up to date");
-                self.state.assume(pod, node, &placement);
+            Placing::Found(class, node, choice, plan) => {
+                self.take_place(pod, &class, node, choice, plan);
                 let uid = self.uid_of(pod).expect("a pod that was just placed");
                 gang.placed.push((pod, uid));
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use crate::framework::{Candidate, PluginName, Profile, Reason, Rejection, Verdict};
-use crate::model::{Cost, NodeId};
+use crate::model::{Cost, NodeId, VolumePlan};
 use crate::state::{Class, NodeFacts, NodeState, State};
 
 /// A plugin that looks at the whole cluster. It may filter, score, or both.
@@ -29,6 +29,10 @@ pub trait CycleState {
     /// Whether `node` will do.
     fn filter(&self, _node: &NodeState, _facts: &NodeFacts) -> Verdict {
         Verdict::Pass
+    }
+    /// What the pod takes of volumes on `node`, which was chosen: it is assumed with the placement.
+    fn plan(&self, _node: &NodeState, _facts: &NodeFacts) -> Option<VolumePlan> {
+        None
     }
     /// Points from 0 to 100 for each of the nodes that will do, more is better; `None` if it does not tell them apart.
     fn score(&self, _feasible: &[(NodeId, &NodeState)]) -> Option<Vec<i64>> {
@@ -77,6 +81,12 @@ impl Cycle<'_> {
             Verdict::Pass => None,
             Verdict::Reject { permanent, reasons } => Some(Rejection { plugin: c.plugin.name(), permanent, reasons }),
         })
+    }
+
+    /// What is planned for volumes on a node.
+    pub fn plan(&self, node: &NodeState) -> Option<VolumePlan> {
+        let facts = node.facts()?;
+        self.states.iter().filter(|(c, _)| c.filters).find_map(|(_, s)| s.plan(node, facts))
     }
 
     /// What the scores add to the cost of each node, in the order of `feasible`.

@@ -15,6 +15,7 @@ mod policy;
 mod profile;
 mod reason;
 mod twins;
+mod volume_reason;
 
 pub(crate) use cache::{ClassCache, ClassCaches, best};
 pub use choice::{ChoiceError, Disabled, ExtensionPoint};
@@ -30,3 +31,4 @@ pub use plugin::{
 pub use policy::{Policy, UnknownPolicy};
 pub use profile::{PreFiltered, Profile, ShareMode};
 pub use reason::{Reason, Rejection, ResourceName, Verdict};
+pub use volume_reason::VolumeReason;

@@ -9,8 +9,9 @@ use crate::model::Cost;
 use crate::plugins::{
     BestFit, Blocks, DefaultPreemption, DotProduct, DynamicResources, Fgd, GangScheduling, GpuClustering, GpuFit,
     GpuPacking, ImageLocality, InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice,
-    Scarcity, SchedulingGates, ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
+    PodTopologySpread, RandomChoice, Scarcity, SchedulingGates, ShapeValue, SimpleFragmentation, Stranding,
+    TaintToleration, VolumeBinding, VolumeRestrictions, VolumeZone,
 };
 
 /// A policy: a profile with a name. All share the same filters; they differ in what they find good.
@@ -105,6 +106,11 @@ impl Policy {
             .with_post_filter(DefaultPreemption)
             .with_score(TaintToleration, 3)
             .with_score(NodeAffinity, 2)
+            .with_cyclic(VolumeRestrictions, true, None)
+            .with_cyclic(NodeVolumeLimits, true, None)
+            .with_cyclic(VolumeBinding, true, Some(1))
+            .with_cyclic(VolumeZone, true, None)
+            .with_pre_bind(VolumeBinding)
             .with_cyclic(PodTopologySpread, true, Some(2))
             .with_cyclic(InterPodAffinity, true, Some(2))
             .with_cyclic(ImageLocality, false, Some(1))

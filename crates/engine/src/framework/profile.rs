@@ -346,7 +346,8 @@ mod tests {
         let profile = profile.enabling(score, "BestFit", 2).unwrap();
         assert_eq!(
             plugins(&profile, score),
-            "TaintToleration=3 NodeAffinity=7 FGD=1 BestFit=2 PodTopologySpread=2 InterPodAffinity=2 ImageLocality=1"
+            "TaintToleration=3 NodeAffinity=7 FGD=1 BestFit=2 VolumeBinding=1 PodTopologySpread=2 InterPodAffinity=2 \
+             ImageLocality=1"
         );
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::framework::PluginName;
+use crate::framework::{PluginName, VolumeReason};
 use crate::ledger::{Barred, Shortage};
 use crate::model::{GpuRequest, Mib, RequestError, Symbol, Symbols};
 
@@ -151,6 +151,8 @@ pub enum Reason {
     PodAntiAffinity,
     /// A pod that must not be with this one.
     ExistingPodsAntiAffinity,
+    /// Volumes are why.
+    Volume(VolumeReason),
     /// Kubelet declares too few features.
     NodeFeatures,
     /// The pod waits for resource claims.
@@ -193,6 +195,7 @@ impl Reason {
                     several => format!("node(s) didn't satisfy plugin(s) [{}] simultaneously", several.join(" ")),
                 });
             }
+            Self::Volume(reason) => return reason.text(),
             Self::NodePorts { .. } => "node(s) didn't have free ports for the requested pod ports",
             Self::TooManyPods { .. } => "Too many pods",
             Self::Insufficient { resource, .. } => {

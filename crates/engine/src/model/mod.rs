@@ -18,6 +18,7 @@ mod quantity;
 mod request;
 mod resources;
 mod selector;
+mod storage;
 mod symbols;
 mod taint;
 mod time;
@@ -44,6 +45,11 @@ pub use resources::{ResourceList, Resources};
 pub use selector::{
     CompiledRequirement, CompiledSelector, CompiledTerm, NodeSelector, NodeSelectorTerm, Operator, PreferredTerm,
     Requirement,
+};
+pub use storage::{
+    AccessMode, BindingMode, ClaimName, ClaimRef, CsiDriver, CsiNode, CsiVolume, DiskSource, InlineDisk, PodVolume,
+    StorageCapacity, StorageClass, StorageKey, StorageObject, Volume, VolumeAttachment, VolumeClaim, VolumePlan,
+    VolumeSource, counts_as_csi, csi_driver_of,
 };
 pub use symbols::{Symbol, Symbols};
 pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, TolerationOperator};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Allocation, Demand, ModelPattern, NodeSelector, PodAffinity, PodGroupName, PodUid, PreferredTerm, RequestError,
-    ResourceList, Timestamp, Toleration, TopologySpreadConstraint,
+    Allocation, Demand, ModelPattern, NodeSelector, PodAffinity, PodGroupName, PodUid, PodVolume, PreferredTerm,
+    RequestError, ResourceList, Timestamp, Toleration, TopologySpreadConstraint,
 };
 
 /// When a container runs.
@@ -131,6 +131,8 @@ pub struct Pod {
     pub group: Option<PodGroupName>,
     /// Names of its resource claims and of the templates that they are made from.
     pub resource_claims: Vec<String>,
+    /// Volumes that matter to scheduling, in order.
+    pub volumes: Vec<PodVolume>,
     /// Whether it may have others evicted (`preemptionPolicy` is not `Never`).
     pub preempts: bool,
     /// `status.nominatedNodeName`.
@@ -185,6 +187,7 @@ impl Pod {
             controller: None,
             group: None,
             resource_claims: Vec::new(),
+            volumes: Vec::new(),
             preempts: true,
             nominated_node: None,
             started_at: None,

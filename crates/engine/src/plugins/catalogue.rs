@@ -4,8 +4,9 @@ use crate::framework::{CyclePlugin, ExtensionPoint, Filter, PluginName, PreFilte
 use crate::plugins::{
     BestFit, Blocks, DotProduct, DynamicResources, Fgd, GpuClustering, GpuFit, GpuPacking, ImageLocality,
     InterPodAffinity, LeastAllocated, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, RandomChoice, Scarcity,
-    ShapeValue, SimpleFragmentation, Stranding, TaintToleration,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread,
+    RandomChoice, Scarcity, ShapeValue, SimpleFragmentation, Stranding, TaintToleration, VolumeBinding,
+    VolumeRestrictions, VolumeZone,
 };
 
 /// All PreFilter plugins.
@@ -52,10 +53,23 @@ pub(crate) fn cyclic(point: ExtensionPoint) -> Vec<Box<dyn CyclePlugin>> {
     match point {
         ExtensionPoint::PreFilter => Vec::new(),
         ExtensionPoint::Filter => {
-            vec![Box::new(PodTopologySpread), Box::new(InterPodAffinity), Box::new(NodeDeclaredFeatures)]
+            vec![
+                Box::new(VolumeRestrictions),
+                Box::new(NodeVolumeLimits),
+                Box::new(VolumeBinding),
+                Box::new(VolumeZone),
+                Box::new(PodTopologySpread),
+                Box::new(InterPodAffinity),
+                Box::new(NodeDeclaredFeatures),
+            ]
         }
         ExtensionPoint::Score => {
-            vec![Box::new(PodTopologySpread), Box::new(InterPodAffinity), Box::new(ImageLocality)]
+            vec![
+                Box::new(VolumeBinding),
+                Box::new(PodTopologySpread),
+                Box::new(InterPodAffinity),
+                Box::new(ImageLocality),
+            ]
         }
     }
 }

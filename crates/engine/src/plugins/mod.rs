@@ -23,6 +23,7 @@ mod node_name;
 mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
+mod node_volume_limits;
 mod pod_topology_spread;
 mod random_choice;
 mod scarcity;
@@ -31,6 +32,10 @@ mod shape_value;
 mod simple_fragmentation;
 mod stranding;
 mod taint_toleration;
+mod volume_binding;
+mod volume_matching;
+mod volume_restrictions;
+mod volume_zone;
 
 pub use balanced_allocation::NodeResourcesBalancedAllocation;
 pub use best_fit::BestFit;
@@ -54,6 +59,7 @@ pub use node_name::NodeName;
 pub use node_ports::NodePorts;
 pub use node_resources_fit::NodeResourcesFit;
 pub use node_unschedulable::NodeUnschedulable;
+pub use node_volume_limits::NodeVolumeLimits;
 pub use pod_topology_spread::PodTopologySpread;
 pub use random_choice::RandomChoice;
 pub use scarcity::Scarcity;
@@ -62,6 +68,9 @@ pub use shape_value::ShapeValue;
 pub use simple_fragmentation::SimpleFragmentation;
 pub use stranding::Stranding;
 pub use taint_toleration::TaintToleration;
+pub use volume_binding::VolumeBinding;
+pub use volume_restrictions::VolumeRestrictions;
+pub use volume_zone::VolumeZone;
 
 use crate::model::Cost;
 

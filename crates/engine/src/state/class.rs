@@ -11,6 +11,7 @@ use crate::model::{
 use crate::state::kin::{KinId, Kins};
 use crate::state::pod::Charge;
 use crate::state::relations::Relations;
+use crate::state::volumes::PodVolumes;
 
 /// A host port that pods compete for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -65,6 +66,8 @@ pub struct ClassSpec {
     pub node_features: Box<[Symbol]>,
     /// Resource claims that it waits for.
     pub claims: bool,
+    /// Its volumes.
+    pub volumes: Option<Arc<PodVolumes>>,
     /// Tolerations.
     pub tolerations: Vec<CompiledToleration>,
     /// What it asks of GPUs.
@@ -116,6 +119,7 @@ impl ClassSpec {
             images: images(pod, symbols),
             node_features: pod.node_features.iter().map(|f| symbols.intern(f)).collect(),
             claims: !pod.resource_claims.is_empty(),
+            volumes: PodVolumes::of(pod).map(Arc::new),
             tolerations,
             pattern: models.pattern(&gpu.models),
             shape: gpu.shape(),

@@ -21,6 +21,7 @@ mod sizes;
 mod slots;
 mod snapshot;
 mod transaction;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -37,6 +38,7 @@ pub use pod::{Charge, Placed, PodEntry, Presence, Stage};
 pub use relations::{AffinityTerm, Relations, SpreadConstraint};
 pub use sizes::Largest;
 pub use transaction::{Resolution, Transaction};
+pub use volumes::{Assumed, KnownCapacity, KnownClass, KnownVolume, PodClaim, PodVolumes, Volumes};
 
 use crate::collections::Lookup;
 use crate::contract::Notice;
@@ -71,6 +73,7 @@ pub struct State {
     /// What happened that may let a pod in far from where it happened, for the queue.
     disturbances: Vec<Disturbance>,
     neighbours: Neighbours,
+    volumes: Volumes,
     pod_groups: PodGroups,
     nodes: Slots<NodeState>,
     #[serde(skip)]
@@ -120,6 +123,7 @@ impl State {
             reclassify: false,
             disturbances: Vec::new(),
             neighbours: Neighbours::default(),
+            volumes: Volumes::default(),
             pod_groups: PodGroups::default(),
             nodes: Slots::default(),
             node_by_name: Lookup::default(),

@@ -160,6 +160,8 @@ pub struct NodeState {
     /// Its pods by priority, sorted.
     priorities: SmallVec<[(i32, u32); 2]>,
     affine: Vec<(ClassId, u32)>,
+    /// Its pods with volumes, sorted.
+    voluminous: Vec<PodId>,
     ledger: NodeLedger,
     headroom: Headroom,
     bare: bool,
@@ -186,6 +188,7 @@ impl NodeState {
             kin: Vec::new(),
             priorities: SmallVec::new(),
             affine: Vec::new(),
+            voluminous: Vec::new(),
             ledger,
             headroom: Headroom::default(),
             bare: false,
@@ -247,6 +250,10 @@ impl NodeState {
     pub fn affine(&self) -> &[(ClassId, u32)] {
         &self.affine
     }
+    /// Its pods with volumes that matter, by slot.
+    pub fn voluminous(&self) -> &[PodId] {
+        &self.voluminous
+    }
     /// Its GPUs.
     pub fn ledger(&self) -> &NodeLedger {
         &self.ledger
@@ -288,6 +295,7 @@ impl NodeState {
             && self.ports == other.ports
             && self.kin == other.kin
             && self.affine == other.affine
+            && self.voluminous == other.voluminous
             && self.measuring == other.measuring
     }
     pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
@@ -328,6 +336,7 @@ impl NodeState {
         if let Err(at) = self.pods.binary_search(&pod) {
             self.pods.insert(at, pod);
         }
+        self.note_volumes(pod, presence.volumes);
         self.add(charge, presence);
     }
 
@@ -335,7 +344,16 @@ impl NodeState {
         if let Ok(at) = self.pods.binary_search(&pod) {
             self.pods.remove(at);
         }
+        self.note_volumes(pod, false);
         self.subtract(charge, presence);
+    }
+
+    fn note_volumes(&mut self, pod: PodId, has: bool) {
+        match (self.voluminous.binary_search(&pod), has) {
+            (Err(at), true) => self.voluminous.insert(at, pod),
+            (Ok(at), false) => drop(self.voluminous.remove(at)),
+            (Ok(_), true) | (Err(_), false) => {}
+        }
     }
 
     fn add(&mut self, charge: &Charge, presence: Presence) {
@@ -402,7 +420,8 @@ impl NodeState {
         }
     }
 
-    pub(super) fn recharge(&mut self, old: (&Charge, Presence), new: (&Charge, Presence)) {
+    pub(super) fn recharge(&mut self, pod: PodId, old: (&Charge, Presence), new: (&Charge, Presence)) {
+        self.note_volumes(pod, new.1.volumes);
         self.subtract(old.0, old.1);
         self.add(new.0, new.1);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ledger::NodeLedger;
 use crate::model::{DeviceReport, Node, NodeId, PodUid};
-use crate::state::{Change, Largest, NodeFacts, NodeState, State};
+use crate::state::{Change, Disturbance, Largest, NodeFacts, NodeState, State};
 
 impl State {
     /// A node appeared or changed.
@@ -28,6 +28,12 @@ impl State {
         let Some(id) = self.node_by_name.get(name).copied() else { return };
         self.disturb();
         self.count_images(id, None);
+        // Pods on a node that is gone use their claims no more, as kube-scheduler has it.
+        for pod in self.nodes.at(id.index()).voluminous() {
+            if let Some(volumes) = &self.classes.get(self.pods.at(pod.index()).class).spec.volumes {
+                self.disturbances.push(Disturbance::Shared(volumes.clone()));
+            }
+        }
         let nominated: Vec<_> = self.nominated_on(id).collect();
         nominated.into_iter().for_each(|pod| self.nominate(pod, None));
         self.change_node(id, Change::Takes, |n| n.set_facts(None));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{
     Allocation, ClassId, ContainerKind, NodeId, Pod, PodGroupName, PodId, PodName, PodUid, ResourceList, Resources,
-    Symbols, Timestamp, bounded, effective_requests, incoming_requests, non_zero_requests,
+    Symbols, Timestamp, VolumePlan, bounded, effective_requests, incoming_requests, non_zero_requests,
 };
 use crate::state::class::{ClassSpec, PortKey};
 use crate::state::kin::KinId;
@@ -58,12 +58,15 @@ pub struct Presence {
     pub terminating: bool,
     /// Its priority.
     pub priority: i32,
+    /// Whether it has volumes that matter.
+    pub volumes: bool,
 }
 
 impl Presence {
     pub(super) fn of(spec: &ClassSpec, class: ClassId, terminating: bool, priority: i32) -> Self {
         let affine = spec.relations.as_ref().is_some_and(|r| r.has_pod_affinity());
-        Self { kin: spec.kin, affine: affine.then_some(class), terminating, priority }
+        let volumes = spec.volumes.is_some();
+        Self { kin: spec.kin, affine: affine.then_some(class), terminating, priority, volumes }
     }
 }
 
@@ -140,6 +143,8 @@ pub struct PodEntry {
     pub containers: Arc<[(String, ContainerKind)]>,
     /// Where it is.
     pub placed: Option<Placed>,
+    /// What its placement does to volumes, and for which node, until the objects say it.
+    pub plan: Option<Box<(Arc<str>, VolumePlan)>>,
 }
 
 impl PodEntry {
@@ -166,6 +171,7 @@ impl PodEntry {
             presence: Presence::of(spec, class, pod.terminating, pod.priority),
             containers: containers.into(),
             placed: None,
+            plan: None,
         }
     }
 
@@ -185,6 +191,6 @@ impl PodEntry {
         }
         // A version from before the eviction does not undo it.
         fresh.preempted |= self.preempted;
-        *self = Self { id: self.id, placed: self.placed.take(), ..fresh };
+        *self = Self { id: self.id, placed: self.placed.take(), plan: self.plan.take(), ..fresh };
     }
 }

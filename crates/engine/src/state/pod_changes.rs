@@ -22,6 +22,10 @@ impl State {
             Some(id) => {
                 let known = self.pods.at_mut(id.index());
                 let old = known.class;
+                if old != class {
+                    self.volumes.forget_user(id, self.classes.get(old).spec.volumes.as_deref());
+                    self.volumes.count_user(id, spec.volumes.as_deref());
+                }
                 let counted = known.presence.kin;
                 if known.group != pod.group {
                     if let Some(group) = &known.group {
@@ -45,6 +49,7 @@ impl State {
                 self.kins.retain(entry.presence.kin);
                 let id = PodId::from_index(self.pods.insert_with(|at| entry.in_slot(PodId::from_index(at))));
                 self.pod_by_uid.insert(pod.uid.clone(), id);
+                self.volumes.count_user(id, self.classes.get(class).spec.volumes.as_deref());
                 if let Some(group) = &pod.group {
                     self.pod_groups.join(group, id);
                 }
@@ -83,9 +88,9 @@ impl State {
         (entry.charge, entry.presence) = fresh.clone();
         self.swap_kin(id, old.1.kin);
         for presence in [old.1, fresh.1] {
-            self.note_presence(presence);
+            self.note_presence(id, presence);
         }
-        self.change_node(node, Change::Relaxes, |n| n.recharge((&old.0, old.1), (&fresh.0, fresh.1)));
+        self.change_node(node, Change::Relaxes, |n| n.recharge(id, (&old.0, old.1), (&fresh.0, fresh.1)));
     }
 
     /// After selectors that were never seen: compiles all pods anew as far as these tell them apart; returns those that
@@ -124,7 +129,12 @@ impl State {
     }
 
     /// Takes note that a pod came to a node or left it, for those whom that concerns.
-    fn note_presence(&mut self, presence: Presence) {
+    fn note_presence(&mut self, id: PodId, presence: Presence) {
+        if presence.volumes
+            && let Some(volumes) = &self.classes.get(self.pods.at(id.index()).class).spec.volumes
+        {
+            self.disturbances.push(Disturbance::Shared(volumes.clone()));
+        }
         if self.kins.matter() {
             let wants = presence.affine.and_then(|class| self.classes.get(class).spec.relations.clone());
             self.disturbances.push(Disturbance::Pod(self.kins.get(presence.kin).clone(), wants));
@@ -139,6 +149,7 @@ impl State {
         self.nominate(id, None);
         if let Some(entry) = self.pods.remove(id.index()) {
             self.pod_by_uid.remove(&entry.uid);
+            self.volumes.forget_user(id, self.classes.get(entry.class).spec.volumes.as_deref());
             self.kins.release(entry.presence.kin);
             if let Some(group) = &entry.group {
                 self.pod_groups.leave(group, id);
@@ -164,7 +175,7 @@ impl State {
         let request = &class.spec.gpu;
         let allocation = record(placement, request, self.nodes.at(node.index()).ledger());
         let (uid, charge, presence) = (entry.uid.clone(), entry.charge.clone(), entry.presence);
-        self.note_presence(presence);
+        self.note_presence(id, presence);
         let peaks = placement.peaks(request);
         self.change_node(node, Change::Takes, |n| {
             n.add_pod(id, &charge, presence);
@@ -183,7 +194,7 @@ impl State {
         let entry = self.pods.at_mut(id.index());
         let (uid, charge, presence) = (entry.uid.clone(), entry.charge.clone(), entry.presence);
         entry.placed = Some(placed);
-        self.note_presence(presence);
+        self.note_presence(id, presence);
         let mut updated = self.nodes.at(node.index()).clone();
         updated.add_pod(id, &charge, presence);
         self.hold(&mut updated, id);
@@ -211,6 +222,7 @@ impl State {
         if let Some(placed) = &mut self.pods.at_mut(id.index()).placed {
             placed.stage = Stage::Bound;
         }
+        self.settle_plan(id);
     }
 
     /// Writes down where a pod is, by somebody else's word. Never refused.
@@ -220,7 +232,7 @@ impl State {
         let node_id = self.node_slot(node);
         let entry = self.pods.at(id.index());
         let (uid, charge, presence) = (entry.uid.clone(), entry.charge.clone(), entry.presence);
-        self.note_presence(presence);
+        self.note_presence(id, presence);
         let entry = self.pods.at(id.index());
         let class = self.classes.get(entry.class).clone();
         let (trusted, doubted) = match record {
@@ -246,13 +258,14 @@ impl State {
         let entry = self.pods.at_mut(id.index());
         let placed = entry.placed.take()?;
         let (uid, charge, presence) = (entry.uid.clone(), entry.charge.clone(), entry.presence);
-        self.note_presence(presence);
+        self.note_presence(id, presence);
         if self.transactions.is_empty() {
             let mut updated = self.nodes.at(placed.node.index()).clone();
             updated.remove_pod(id, &charge, presence);
             updated.ledger_mut().release(id, &uid);
             self.commit(placed.node, Change::Relaxes, updated);
             self.bury(placed.node);
+            self.give_back_plan(id);
         } else {
             self.change_node(placed.node, Change::Relaxes, |n| {
                 n.remove_pod(id, &charge, presence);

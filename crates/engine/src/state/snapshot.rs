@@ -13,6 +13,9 @@ impl State {
         self.kins.make_index();
         self.mix.make_index();
         self.groups.make_index();
+        let (classes, pods) = (&self.classes, &self.pods);
+        let users = pods.iter().map(|p| (p.id, classes.get(p.class).spec.volumes.as_deref(), p.plan.is_some()));
+        self.volumes.make_index(users);
     }
 
     /// What the configuration says of a state besides its profiles.

@@ -82,10 +82,14 @@ impl State {
             Resolution::Commit(value) => {
                 if self.transactions.is_empty() {
                     // What was kept back while it could still be undone: guesses that
-                    // can move, and ghosts whose last pod went.
+                    // can move, ghosts whose last pod went, and what was planned for placements.
                     for undo in std::mem::take(&mut self.log) {
-                        if let Undo::Node(node) = undo {
-                            self.settle_kept(node.id());
+                        match undo {
+                            Undo::Node(node) => self.settle_kept(node.id()),
+                            Undo::Pod(pod) if self.pods.get(pod.id.index()).is_some_and(|p| p.placed.is_none()) => {
+                                self.give_back_plan(pod.id);
+                            }
+                            Undo::Pod(_) => {}
                         }
                     }
                 }

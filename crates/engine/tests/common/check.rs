@@ -23,6 +23,7 @@ pub fn state(state: &State) {
             room(card);
         }
     }
+    volumes(state);
     for pod in state.pods() {
         let on: Vec<_> = state.nodes().filter(|n| n.pods().contains(&pod.id)).map(NodeState::id).collect();
         let holding: Vec<_> = state.nodes().filter(|n| n.ledger().holds(pod.id)).map(NodeState::id).collect();
@@ -34,6 +35,24 @@ pub fn state(state: &State) {
                 let devices = placed.allocation.containers.iter().map(|c| c.devices.len()).sum::<usize>();
                 assert_eq!(devices > 0, !holding.is_empty(), "{}: its record and the ledger differ", pod.name);
             }
+        }
+    }
+}
+
+/// Who has volumes where.
+fn volumes(state: &State) {
+    for node in state.nodes() {
+        let has = |id: &&gpu_scheduler_engine::model::PodId| {
+            let pod = state.pod(**id).expect("a node's pods exist");
+            state.class(pod.class).spec.volumes.is_some()
+        };
+        let expected: Vec<_> = node.pods().iter().filter(has).copied().collect();
+        assert_eq!(node.voluminous(), expected, "pods with volumes on {}", node.name());
+    }
+    for pod in state.pods() {
+        let volumes = state.class(pod.class).spec.volumes.as_ref();
+        for claim in volumes.iter().flat_map(|v| v.claims.iter()) {
+            assert!(state.volumes().users(&claim.name).any(|id| id == pod.id), "{} uses {}", pod.name, claim.name);
         }
     }
 }
@@ -148,6 +167,10 @@ fn room(card: &Card) {
 
 /// No pod is lost, and at rest nobody waits who could run.
 pub fn pods(world: &World, at_rest: bool) {
+    // Within a transaction a plan outlives its placement.
+    for pod in world.engine.state().pods() {
+        assert!(pod.plan.is_none() || pod.placed.is_some(), "{} plans and is nowhere", pod.name);
+    }
     for pod in world.pods.values() {
         let explained = world.engine.explain(&pod.uid);
         if pod.scheduler != OURS && pod.assignment.is_none() {

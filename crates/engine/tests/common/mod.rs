@@ -4,6 +4,7 @@
 pub mod check;
 pub mod op;
 pub mod relations;
+pub mod storage;
 pub mod world;
 
 use gpu_scheduler_engine::framework::Profile;

@@ -40,6 +40,17 @@ pub enum RecordKind {
     UnknownCard,
 }
 
+/// What happens to one object of storage.
+#[derive(Debug, Clone, Copy)]
+pub struct StorageOp {
+    /// Claims, volumes, classes and so on.
+    pub kind: u8,
+    /// Which of them.
+    pub n: u8,
+    pub how: u8,
+    pub size: u8,
+}
+
 /// One event of the world.
 #[derive(Debug, Clone, Copy)]
 pub enum Op {
@@ -74,6 +85,7 @@ pub enum Op {
         watch_first: bool,
     },
     AnswerUnknown(u64),
+    Storage(StorageOp),
     /// Something around pods and nodes changes: a namespace, a service, a budget, a pod group.
     Around(u8),
     Advance(u16),
@@ -113,8 +125,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         1 => (0_u8..4).prop_map(Op::NodeDelete),
         3 => (0_u8..4, report()).prop_map(|(n, r)| Op::Report(n, r)),
         1 => (0_u8..4).prop_map(Op::ReportDelete),
-        12 => (0_u8..20, any::<u8>(), 0_u8..3).prop_map(|(kind, size, priority)| Op::Submit { kind, size, priority }),
-        3 => (0_u8..20, any::<u8>(), 0_u8..5, record())
+        12 => (0_u8..26, any::<u8>(), 0_u8..3).prop_map(|(kind, size, priority)| Op::Submit { kind, size, priority }),
+        3 => (0_u8..26, any::<u8>(), 0_u8..5, record())
             .prop_map(|(kind, size, node, record)| Op::Foreign { kind, size, node, record }),
         2 => (any::<u8>(), any::<u8>()).prop_map(|(pod, how)| Op::Update(pod, how)),
         2 => any::<u8>().prop_map(Op::Terminate),
@@ -124,6 +136,8 @@ pub fn op() -> impl Strategy<Value = Op> {
         10 => (any::<u8>(), prop::bool::weighted(0.85), any::<bool>())
             .prop_map(|(which, done, watch_first)| Op::Answer { which, done, watch_first }),
         1 => (1_000_000_u64..1_000_009).prop_map(Op::AnswerUnknown),
+        8 => (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>())
+            .prop_map(|(kind, n, how, size)| Op::Storage(StorageOp { kind, n, how, size })),
         2 => any::<u8>().prop_map(Op::Around),
         3 => prop_oneof![0_u16..20, 0_u16..900].prop_map(Op::Advance),
         4 => (1_u8..4).prop_map(Op::Poll),

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use gpu_scheduler_engine::model::{
     Allocation, Assignment, CardSpec, Container, ContainerKind, Demand, DeviceReport, DeviceStatus, Effect, GrantKind,
-    Health, Holder, HostPort, Mib, ModelPattern, Node, Partition, Partitioning, Pod, PodUid, Quantity, Ticket,
-    Timestamp, Toleration,
+    Health, Holder, HostPort, Mib, ModelPattern, Node, Partition, Partitioning, Pod, PodUid, PodVolume, Quantity,
+    StorageObject, Ticket, Timestamp, Toleration, VolumePlan,
 };
-use gpu_scheduler_engine::{Action, Config, Engine, Event, Outcome, Step};
+use gpu_scheduler_engine::{Action, Config, Engine, Event, Outcome, PreBindStep, Step};
 
-use super::op::{NodeChange, Op, RecordKind, ReportOp};
+use super::op::{NodeChange, Op, RecordKind, ReportOp, StorageOp};
+use super::storage::{self, Storage};
 use super::{CARD, card, fraction, gpu_pod, record, share, tainted, whole, with_cards, with_compute};
 
 /// An action whose outcome is still open.
@@ -20,6 +21,8 @@ pub struct Open {
     pub uid: PodUid,
     /// Node and record, for a bind.
     pub bind: Option<(String, Allocation)>,
+    /// Node and plan, for volumes to be bound.
+    pub volumes: Option<(String, VolumePlan)>,
 }
 
 /// The world.
@@ -32,6 +35,7 @@ pub struct World {
     /// The last report of each node.
     pub reports: BTreeMap<String, DeviceReport>,
     pub open: Vec<Open>,
+    pub storage: Storage,
     /// Pods that are to be deleted, and are still there.
     pub evicted: Vec<String>,
     /// What the engine wanted done, as text.
@@ -54,6 +58,7 @@ impl World {
             pods: BTreeMap::new(),
             reports: BTreeMap::new(),
             open: Vec::new(),
+            storage: Storage::default(),
             evicted: Vec::new(),
             log: Vec::new(),
             tape: Vec::new(),
@@ -118,6 +123,7 @@ impl World {
             Op::AnswerUnknown(ticket) => {
                 self.send(Event::ActionFinished { ticket: Ticket(ticket), outcome: Outcome::Done });
             }
+            Op::Storage(op) => self.change_storage(op),
             Op::Around(which) => {
                 for event in super::relations::around(which) {
                     self.send(event);
@@ -143,9 +149,16 @@ impl World {
                 self.log.push(format!("{} {action:?}", self.now));
                 match action {
                     Action::Bind { ticket, uid, node, allocation, .. } => {
-                        self.open.push(Open { ticket, uid, bind: Some((node.to_string(), allocation)) });
+                        let bind = Some((node.to_string(), allocation));
+                        self.open.push(Open { ticket, uid, bind, volumes: None });
                     }
-                    Action::PreBind { ticket, uid, .. } => self.open.push(Open { ticket, uid, bind: None }),
+                    Action::PreBind { ticket, uid, node, step, .. } => {
+                        let volumes = match step {
+                            PreBindStep::BindVolumes(plan) => Some((node.to_string(), plan)),
+                            PreBindStep::Other { .. } => None,
+                        };
+                        self.open.push(Open { ticket, uid, bind: None, volumes });
+                    }
                     Action::Evict { uid, .. } => self.evicted.push(uid.to_string()),
                     Action::SetCondition { .. } | Action::Nominate { .. } | Action::Report(_) => {}
                 }
@@ -182,6 +195,23 @@ impl World {
         panic!("the world does not quiesce; last actions: {:#?}", self.log.iter().rev().take(5));
     }
 
+    fn change_storage(&mut self, op: StorageOp) {
+        for change in self.storage.change(op) {
+            match change {
+                Ok(object) => self.apply_storage(object),
+                Err(key) => {
+                    self.storage.objects.remove(&key);
+                    self.send(Event::StorageDeleted(key));
+                }
+            }
+        }
+    }
+
+    pub fn apply_storage(&mut self, object: StorageObject) {
+        self.storage.objects.insert(object.key(), object.clone());
+        self.send(Event::StorageApplied(Box::new(object)));
+    }
+
     fn admit(&mut self, pod: Pod) {
         let uid = pod.uid.to_string();
         self.pods.insert(uid.clone(), pod);
@@ -198,7 +228,7 @@ impl World {
 
     fn change_node(&mut self, n: u8, change: NodeChange) {
         let name = node_name(n);
-        let mut node = self.nodes.remove(&name).unwrap_or_else(|| super::gpu_node(&name, 2));
+        let mut node = self.nodes.remove(&name).unwrap_or_else(|| self::node(&name));
         let set = |node: Node, cards: u8, how: &dyn Fn(&mut CardSpec)| {
             let mut cards: Vec<CardSpec> = (0..u32::from(cards)).map(|i| card(&node.name, i, CARD)).collect();
             cards.iter_mut().for_each(how);
@@ -335,6 +365,9 @@ impl World {
         }
         let open = self.open.remove(usize::from(which) % self.open.len());
         let uid = open.uid.to_string();
+        if let Some((node, plan)) = open.volumes {
+            return self.answer_volumes(open.ticket, &node, &plan, done, watch_first);
+        }
         let free = self.pods.get(&uid).is_some_and(|p| p.assignment.is_none() && !p.terminating && p.gates.is_empty());
         let takes_effect = done && free;
         let outcome = if takes_effect { Outcome::Done } else { Outcome::Failed("the API server refused".into()) };
@@ -349,6 +382,26 @@ impl World {
             self.show(&uid);
         }
     }
+
+    /// The volume controller does what was planned, or it fails, perhaps after something was written.
+    fn answer_volumes(&mut self, ticket: Ticket, node: &str, plan: &VolumePlan, done: bool, partly: bool) {
+        let changes = if done { self.storage.bind(plan, node) } else { None };
+        let outcome = match changes {
+            Some(_) => Outcome::Done,
+            None => Outcome::Failed("the volumes could not be bound".into()),
+        };
+        let partly = if changes.is_none() && partly { self.storage.bind_partly(plan, node) } else { None };
+        for object in changes.into_iter().flatten().chain(partly) {
+            self.apply_storage(object);
+        }
+        self.send(Event::ActionFinished { ticket, outcome });
+    }
+}
+
+/// A node with two cards, and labels that storage goes by.
+pub fn node(name: &str) -> Node {
+    let zone = if name.ends_with('1') { "z1" } else { "z0" };
+    super::labelled(super::labelled(super::gpu_node(name, 2), storage::HOSTNAME, name), storage::ZONE, zone)
 }
 
 fn node_name(n: u8) -> String {
@@ -386,6 +439,18 @@ fn shape(name: &str, kind: u8, size: u64) -> Pod {
         15 => Pod { uuids: vec!["GPU-n0-0".into()], ..demand(share(small)) },
         16 => Pod { required_node: Some("n1".into()), ..demand(share(small)) },
         17 => super::cpu_pod(name, 3000),
+        20..=22 => {
+            let claims = [format!("c{}", size % 4), format!("c{}", size / 4 % 4)];
+            let claims: Vec<&str> =
+                claims.iter().take(1 + usize::from(size.is_multiple_of(3))).map(String::as_str).collect();
+            storage::using(if kind == 20 { demand(share(small)) } else { super::pod(name) }, &claims)
+        }
+        23 | 24 => {
+            let mut pod = storage::using(super::pod(name), if kind == 24 { &["c1"] } else { &[] });
+            pod.volumes.push(storage::disk(&format!("d{}", size % 2), size.is_multiple_of(3)));
+            pod
+        }
+        25 => Pod { volumes: vec![PodVolume::Ephemeral("c3".into())], ..super::pod(name) },
         // Heavy in compute, as others are in memory.
         18 => demand(with_compute(CARD / 8, 40 + u32::try_from(size % 40).expect("small"))),
         _ => super::pod(name),

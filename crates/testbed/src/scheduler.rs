@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::control_plane::process::until_ended;
+use crate::control_plane::process::{spawn, until_ended};
 
-/// A running scheduler. It is killed when this is dropped; its log is shown if the test fails.
+/// A running scheduler. It is killed when this is dropped or the test is killed; its log is shown if the test fails.
 ///
 /// All methods panic where the process or its files cannot be had: it is for tests.
 #[derive(Debug)]
@@ -28,7 +28,8 @@ impl Scheduler {
         let log = folder.join(format!("{name}.log"));
         // Free at this moment; whoever takes it in between makes the scheduler say so and the test fail.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-        let child = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .args(["run", "--kubeconfig"])
             .arg(kubeconfig)
             .arg("--config")
@@ -37,9 +38,8 @@ impl Scheduler {
             .arg(folder.join(format!("{name}.journal")))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&log).expect("a log"))
-            .spawn()
-            .expect("the scheduler starts");
+            .stderr(File::create(&log).expect("a log"));
+        let child = spawn(command).expect("the scheduler starts");
         Self { child, log, address }
     }
 

@@ -57,7 +57,7 @@ impl Binaries {
 /// # Errors
 ///
 /// The script that knows them cannot be run.
-pub async fn minor_of(wanted: Option<&str>) -> Result<String, ControlPlaneError> {
+pub(crate) async fn minor_of(wanted: Option<&str>) -> Result<String, ControlPlaneError> {
     let said = wanted.map(str::to_owned).or_else(|| std::env::var(MINOR).ok().filter(|minor| !minor.is_empty()));
     match said {
         Some(minor) => Ok(minor),

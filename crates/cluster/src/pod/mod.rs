@@ -166,10 +166,11 @@ pub fn read_pod(object: objects::Pod, findings: &mut Vec<Finding>) -> PodFact {
     pod.controller = owner.map(|owner| (owner.kind.clone(), owner.name.clone()));
     pod.nominated_node = Some(status.nominated_node_name.clone()).filter(|node| !node.is_empty());
     pod.started_at = time::read(status.start_time.as_deref(), "status.startTime", findings);
-    pod.preempted = status
-        .conditions
-        .iter()
-        .any(|c| c.kind == "DisruptionTarget" && c.status == "True" && c.reason == "PreemptionByScheduler");
+    // The condition alone means nothing: who wrote it may have gone before it deleted the pod.
+    let target = |c: &objects::PodCondition| {
+        c.kind == "DisruptionTarget" && c.status == "True" && c.reason == "PreemptionByScheduler"
+    };
+    pod.preempted = pod.terminating && status.conditions.iter().any(target);
     pod.assignment = (!spec.node_name.is_empty())
         .then(|| Assignment { node: spec.node_name.clone(), allocation: record(metadata, findings) });
 

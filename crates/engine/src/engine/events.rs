@@ -14,7 +14,13 @@ impl Engine {
             // Its report, if there is one, stays until it is deleted itself.
             Event::NodeDeleted { name } => {
                 self.abandon_node(now, &name);
+                let kept: Vec<PodId> = match self.state.node_named(&name) {
+                    Some(node) => self.state.nominated_on(node.id()).collect(),
+                    None => Vec::new(),
+                };
+                kept.iter().for_each(|pod| self.nominate(*pod, None));
                 self.state.delete_node(&name);
+                kept.into_iter().for_each(|pod| self.queue.wake_pod(pod));
             }
             Event::DevicesReported(report) => self.take_report(now, &report),
             Event::DeviceReportDeleted { node } => {
@@ -115,7 +121,7 @@ impl Engine {
             self.state.nominate(id, None);
         }
         if let Some(group) = pod.group.as_ref().filter(|_| known_nothing || pod.terminating) {
-            self.regate(group);
+            self.regate_if_flipped(group, pod.terminating);
         }
     }
 
@@ -207,7 +213,7 @@ impl Engine {
         let group = self.state.pod_of(uid).and_then(|p| p.group.clone());
         self.forget_pod(uid);
         if let Some(group) = group {
-            self.regate(&group);
+            self.regate_if_flipped(&group, true);
         }
     }
 

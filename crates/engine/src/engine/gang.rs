@@ -1,32 +1,28 @@
 //! Pods of a gang are placed one after another while nobody else is tried, and started all together or not at all.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 use crate::contract::ConditionReason;
 use crate::engine::cycle::Placing;
 use crate::engine::{Engine, profile_for};
-use crate::model::{NodeId, PodGroupName, PodId, PodUid, Timestamp};
+use crate::model::{NodeId, PodGroupName, PodId, Timestamp};
 use crate::queue::Place;
 use crate::state::PodEntry;
 
-/// An attempt to place a gang.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct GangAttempt {
+/// An attempt to place a gang. It begins and ends within one poll, however many steps that takes: nothing that happens
+/// outside comes between, and slots and books stay what they are.
+#[derive(Debug)]
+struct GangAttempt {
     group: PodGroupName,
-    /// Pods that wait and were not tried yet.
-    todo: VecDeque<(PodId, PodUid)>,
     /// Pods that have a place in our books.
-    placed: Vec<(PodId, PodUid)>,
+    placed: Vec<PodId>,
     /// Pods that would have one if others went: where, and who.
     wanting: Vec<Wanting>,
     /// Pods that have none, and what they say.
     missed: Vec<(PodId, Arc<str>)>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug)]
 struct Wanting {
     pod: PodId,
     node: NodeId,
@@ -37,51 +33,38 @@ struct Wanting {
 }
 
 impl Engine {
-    /// Whether the pod starts only together with others that have not started yet; then the attempt begins.
-    pub(super) fn begin_gang(&mut self, pod: PodId) -> bool {
+    /// Tries all of a pod's gang; false if the pod starts alone, or after enough of its gang have started.
+    pub(super) fn try_gang(&mut self, now: Timestamp, pod: PodId) -> bool {
         let Some(name) = self.state.pod(pod).and_then(|p| p.group.clone()) else { return false };
         let Some(wanted) = self.state.pod_group(&name).and_then(|g| g.min_count) else { return false };
-        if self.started(&name) >= wanted as usize {
+        let (wanted, started) = (wanted as usize, self.started(&name));
+        if started >= wanted {
             return false;
         }
         let waits = |p: &&PodEntry| {
             let place = self.queue.get(p.id).map(|w| w.place);
-            p.placed.is_none() && matches!(place, Some(Place::Active | Place::Backoff(_) | Place::Unschedulable(_)))
+            let may = matches!(place, Some(Place::Active | Place::Backoff(_) | Place::Unschedulable(_)));
+            p.placed.is_none() && !p.terminating && may
         };
         let mut todo: Vec<&PodEntry> = self.state.members(&name).filter(waits).collect();
         todo.sort_by_key(|p| (std::cmp::Reverse(p.priority), p.created_at, p.name.clone()));
-        let todo = todo.into_iter().map(|p| (p.id, p.uid.clone())).collect();
-        let (placed, wanting, missed) = (Vec::new(), Vec::new(), Vec::new());
-        self.gang = Some(GangAttempt { group: name, todo, placed, wanting, missed });
+        let todo: Vec<PodId> = todo.into_iter().map(|p| p.id).collect();
+        let mut gang = GangAttempt { group: name, placed: Vec::new(), wanting: Vec::new(), missed: Vec::new() };
+        for (tried, pod) in todo.iter().enumerate() {
+            if started + gang.placed.len() + gang.wanting.len() + (todo.len() - tried) < wanted {
+                break;
+            }
+            while !self.try_member(*pod, &mut gang) {
+                self.steps = self.steps_per_poll;
+            }
+        }
+        self.end_gang(now, gang, wanted);
         true
     }
 
     /// Members that have a place.
     fn started(&self, group: &PodGroupName) -> usize {
         self.state.members(group).filter(|p| p.placed.is_some()).count()
-    }
-
-    /// Goes on with the attempt that is under way; returns whether it came to an end within the step budget.
-    pub(super) fn continue_gang(&mut self, now: Timestamp) -> bool {
-        let Some(mut gang) = self.gang.take() else { return true };
-        let wanted = self.state.pod_group(&gang.group).and_then(|g| g.min_count).unwrap_or(0) as usize;
-        while let Some((pod, uid)) = gang.todo.front().cloned() {
-            let valid = self.state.pod(pod).is_some_and(|p| p.uid == uid && p.placed.is_none() && !p.terminating);
-            if !valid || self.queue.get(pod).is_none() {
-                gang.todo.pop_front();
-                continue;
-            }
-            if self.started(&gang.group) + gang.wanting.len() + gang.todo.len() < wanted {
-                break;
-            }
-            if !self.try_member(pod, &mut gang) {
-                self.gang = Some(gang);
-                return false;
-            }
-            gang.todo.pop_front();
-        }
-        self.end_gang(now, gang, wanted);
-        true
     }
 
     /// Tries one member; false if the step budget is spent.
@@ -91,8 +74,7 @@ impl Engine {
             Placing::NotOurs => {}
             Placing::Found(class, node, choice, plan) => {
                 self.take_place(pod, &class, node, choice, plan);
-                let uid = self.uid_of(pod).expect("a pod that was just placed");
-                gang.placed.push((pod, uid));
+                gang.placed.push(pod);
             }
             Placing::Nowhere(class, message, nodes) => {
                 let Some((preempts, text)) = self.search_victims(pod, &class, &message, &nodes) else { return false };
@@ -112,21 +94,15 @@ impl Engine {
         true
     }
 
-    fn end_gang(&mut self, now: Timestamp, mut gang: GangAttempt, wanted: usize) {
+    fn end_gang(&mut self, now: Timestamp, gang: GangAttempt, wanted: usize) {
         self.state.end_decision();
-        let still = |pod: &PodId, uid: &PodUid, engine: &Self| {
-            let node = engine.state.pod(*pod).filter(|p| p.uid == *uid).and_then(|p| p.placed.as_ref()).map(|p| p.node);
-            node.and_then(|node| engine.state.node(node)).is_some_and(|n| n.facts().is_some())
-        };
-        let all = gang.placed.len();
-        gang.placed.retain(|(pod, uid)| still(pod, uid, self));
-        let lost = gang.placed.len() < all;
         for wanting in &gang.wanting {
             wanting.marked.iter().for_each(|v| self.state.mark_preempted(*v, false));
         }
-        if self.started(&gang.group) >= wanted && !lost {
+        let started = self.started(&gang.group);
+        if started >= wanted {
             self.start_gang(now, gang);
-        } else if self.started(&gang.group) + gang.wanting.len() >= wanted && !lost {
+        } else if started + gang.wanting.len() >= wanted {
             self.make_room_for_gang(now, gang);
         } else {
             self.give_gang_up(now, gang, wanted);
@@ -135,7 +111,7 @@ impl Engine {
 
     /// Enough have a place: they are bound. The rest is tried again one by one.
     fn start_gang(&mut self, now: Timestamp, gang: GangAttempt) {
-        for (pod, _) in gang.placed {
+        for pod in gang.placed {
             self.state.nominate(pod, None);
             // One pod of a class fitted; the next one that waits may fit as well.
             if let Some(class) = self.state.pod(pod).map(|p| p.class) {
@@ -158,7 +134,7 @@ impl Engine {
     /// Enough would have a place if others went: these are evicted, and every place is kept until then.
     fn make_room_for_gang(&mut self, now: Timestamp, gang: GangAttempt) {
         let group = gang.group;
-        for (pod, _) in gang.placed {
+        for pod in gang.placed {
             let node = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node);
             self.undo_placement(pod);
             self.nominate(pod, node);
@@ -181,16 +157,18 @@ impl Engine {
         let head = format!("pod group {}: {placed} of {wanted} pods could be placed together", gang.group);
         let why = gang.missed.first().map(|(_, text)| format!("; {text}")).unwrap_or_default();
         let message: Arc<str> = format!("{head}{why}").into();
-        for (pod, _) in &gang.placed {
+        for pod in &gang.placed {
             self.undo_placement(*pod);
         }
+        for wanting in &gang.wanting {
+            self.state.nominate(wanting.pod, None);
+        }
+        // All is as it was before the attempt, and who waits has seen that.
+        self.skip_own_changes();
         let leaving = |engine: &Self, node: NodeId| {
             let pods = engine.state.node(node).map(|n| n.pods().to_vec()).unwrap_or_default();
             pods.iter().any(|p| engine.state.pod(*p).is_some_and(|p| p.preempted))
         };
-        for wanting in &gang.wanting {
-            self.state.nominate(wanting.pod, None);
-        }
         let members: Vec<PodId> =
             self.state.members(&gang.group).filter(|p| p.placed.is_none()).map(|p| p.id).collect();
         let waits = members.iter().filter_map(|p| self.state.nominated_node(*p)).any(|node| leaving(self, node));
@@ -200,8 +178,6 @@ impl Engine {
             }
             self.park_member(now, pod, message.clone());
         }
-        // All is as it was before the attempt, and who waits has seen that.
-        self.skip_own_changes();
     }
 
     fn park_member(&mut self, now: Timestamp, pod: PodId, message: Arc<str>) {
@@ -210,6 +186,15 @@ impl Engine {
         if !matches!(place, Some(Place::Gated | Place::InFlight) | None) {
             self.queue.park(pod, class, self.retry_after.map(|after| now + after));
             self.say(pod, ConditionReason::Unschedulable, message);
+        }
+    }
+
+    /// A member came, or `left`: the others are asked again only where it is the one that makes the difference.
+    pub(super) fn regate_if_flipped(&mut self, group: &PodGroupName, left: bool) {
+        let Some(wanted) = self.state.pod_group(group).and_then(|g| g.min_count) else { return };
+        let known = self.state.members(group).filter(|p| !p.terminating).count();
+        if known + usize::from(left) == wanted as usize {
+            self.regate(group);
         }
     }
 

@@ -26,7 +26,6 @@ use crate::preemption::Search;
 use crate::queue::Queue;
 use crate::state::{Class, State};
 use binding::Bindings;
-use gang::GangAttempt;
 use wakeup::Leases;
 use wakeup::WakeCursor;
 
@@ -63,8 +62,6 @@ pub struct Engine {
     /// The search for victims that is under way, for the head of the queue.
     search: Option<(PodUid, Search)>,
     preemptions: Preemptions,
-    /// The attempt to place a gang that is under way.
-    gang: Option<GangAttempt>,
     report_lease: Millis,
     retry_after: Option<Millis>,
     reuse_evaluations: bool,
@@ -107,7 +104,6 @@ impl Engine {
             late: BTreeSet::new(),
             search: None,
             preemptions: Preemptions::default(),
-            gang: None,
             report_lease: config.report_lease,
             retry_after: config.retry_after,
             reuse_evaluations: config.reuse_evaluations,
@@ -147,14 +143,8 @@ impl Engine {
             if !self.wake_pods() {
                 return Step::Busy;
             }
-            if self.gang.is_some() {
-                if !self.continue_gang(now) {
-                    return Step::Busy;
-                }
-                continue;
-            }
             let Some(pod) = self.queue.head() else { return Step::Rest };
-            if self.begin_gang(pod) {
+            if self.try_gang(now, pod) {
                 continue;
             }
             if !self.schedule(now, pod) {

@@ -78,7 +78,8 @@ impl Engine {
 
     /// Has the victims deleted and keeps the node for the pod; returns what to say of it.
     pub(super) fn preempt(&mut self, now: Timestamp, pod: PodId, node: NodeId, victims: &[PodId]) -> String {
-        let (Some(entry), Some(state)) = (self.state.pod(pod), self.state.node(node)) else { return String::new() };
+        let state = self.state.node(node).filter(|n| n.facts().is_some());
+        let (Some(entry), Some(state)) = (self.state.pod(pod), state) else { return String::new() };
         let (uid, name, priority, node_name) =
             (entry.uid.clone(), entry.name.clone(), entry.priority, state.name().clone());
         let scheduler = self.scheduler_of(pod).unwrap_or_default();
@@ -91,6 +92,7 @@ impl Engine {
         let displaced: Vec<PodId> = self.state.nominated_on(node).filter(lower).collect();
         for other in displaced {
             self.nominate(other, None);
+            self.queue.wake_pod(other);
         }
         self.nominate(pod, Some(node));
         if !waits {
@@ -162,12 +164,14 @@ impl Engine {
         self.outbox.push_back(Action::Nominate { uid: entry.uid.clone(), pod: entry.name.clone(), node: name });
     }
 
-    /// Makes pods ready for which a node that changed for the better is kept, and that would fit there.
+    /// Makes pods ready for which a node that changed is kept: that would fit there, or have nobody to wait for any more.
     pub(super) fn wake_nominated(&mut self, node: NodeId) {
         let pods: Vec<PodId> = self.state.nominated_on(node).collect();
+        let here = self.state.node(node).map(|n| n.pods()).unwrap_or_default();
+        let leaving = here.iter().filter_map(|p| self.state.pod(*p)).any(|p| p.preempted || p.terminating);
         for pod in pods {
             let Some(class) = self.state.pod(pod).map(|p| p.class) else { continue };
-            if self.would_fit(class, node) {
+            if !leaving || self.would_fit(class, node) {
                 self.queue.wake_pod(pod);
             }
         }

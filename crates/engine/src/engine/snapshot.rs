@@ -7,7 +7,6 @@ use thiserror::Error;
 
 use crate::contract::Action;
 use crate::engine::binding::Bindings;
-use crate::engine::gang::GangAttempt;
 use crate::engine::wakeup::{Leases, WakeCursor};
 use crate::engine::{Config, Engine, Preemptions};
 use crate::framework::ClassCaches;
@@ -34,7 +33,6 @@ pub struct Snapshot {
     late: BTreeSet<PodId>,
     search: Option<(PodUid, Search)>,
     preemptions: Preemptions,
-    gang: Option<GangAttempt>,
     evaluated_for: Option<PodId>,
     decisions: u64,
 }
@@ -81,7 +79,6 @@ impl Engine {
             late,
             search,
             preemptions,
-            gang,
             report_lease: _,
             retry_after: _,
             reuse_evaluations: _,
@@ -101,7 +98,6 @@ impl Engine {
             late: late.clone(),
             search: search.clone(),
             preemptions: *preemptions,
-            gang: gang.clone(),
             evaluated_for: *evaluated_for,
             decisions: *decisions,
         }
@@ -124,7 +120,6 @@ impl Engine {
             late,
             search,
             preemptions,
-            gang,
             evaluated_for,
             decisions,
         } = snapshot;
@@ -150,7 +145,6 @@ impl Engine {
             late,
             search,
             preemptions,
-            gang,
             evaluated_for,
             decisions,
             ..engine

@@ -61,7 +61,7 @@ impl Engine {
         loop {
             let next = self.state.relaxed_since(self.wake.generation).next();
             let Some((generation, node)) = next else { return true };
-            if self.wake.partly.is_none() {
+            if self.wake.partly.is_none_or(|(g, _)| g != generation) {
                 self.wake_nominated(node);
             }
             let mut from = self.wake.partly.take().filter(|(g, _)| *g == generation).map(|(_, class)| class);

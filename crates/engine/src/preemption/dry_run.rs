@@ -103,7 +103,8 @@ pub(super) fn dry_run(
 
 /// Pods of lower priority on the node, those of a group that goes as one together.
 fn candidates(state: &State, pod: PodId, node: NodeId) -> Vec<Victim> {
-    let (Some(ours), Some(node)) = (state.pod(pod), state.node(node)) else { return Vec::new() };
+    let node = state.node(node).filter(|n| n.facts().is_some());
+    let (Some(ours), Some(node)) = (state.pod(pod), node) else { return Vec::new() };
     let mut victims: Vec<Victim> = Vec::new();
     for pod in node.pods().iter().filter_map(|id| state.pod(*id)) {
         let named_already = victims.iter().any(|v| v.pods.contains(&pod.id));

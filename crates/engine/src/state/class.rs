@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::collections::Lookup;
 use crate::model::{
     ClassId, CompiledSelector, CompiledTerm, CompiledToleration, ContainerDemand, GpuRequest, GpuShape, HostPort,
-    Models, PatternId, Pod, RequestError, Symbol, Symbols, WorkloadKind,
+    Models, PatternId, Pod, PodGroupName, RequestError, Symbol, Symbols, WorkloadKind,
 };
 use crate::state::kin::{KinId, Kins};
 use crate::state::pod::Charge;
@@ -64,6 +64,8 @@ pub struct ClassSpec {
     pub images: Box<[Symbol]>,
     /// Node features that it cannot do without, sorted.
     pub node_features: Box<[Symbol]>,
+    /// The group that it belongs to: whether a pod of a gang may start is not a matter of its own wishes alone.
+    pub group: Option<PodGroupName>,
     /// Resource claims that it waits for.
     pub claims: bool,
     /// Its volumes.
@@ -118,6 +120,7 @@ impl ClassSpec {
             controller: controller(pod, &gpu, symbols),
             images: images(pod, symbols),
             node_features: pod.node_features.iter().map(|f| symbols.intern(f)).collect(),
+            group: pod.group.clone(),
             claims: !pod.resource_claims.is_empty(),
             volumes: PodVolumes::of(pod).map(Arc::new),
             tolerations,

@@ -211,9 +211,12 @@ impl State {
 
     /// A pod is about to be deleted to make room for another, or is not after all.
     pub(crate) fn mark_preempted(&mut self, id: PodId, preempted: bool) {
-        let Some(node) = self.pods.get(id.index()).and_then(|p| p.placed.as_ref()).map(|p| p.node) else { return };
+        let Some(entry) = self.pods.get(id.index()) else { return };
+        let node = entry.placed.as_ref().map(|p| p.node);
         self.pods.at_mut(id.index()).preempted = preempted;
-        self.change_node(node, Change::Relaxes, |_| ());
+        if let Some(node) = node {
+            self.change_node(node, Change::Relaxes, |_| ());
+        }
     }
 
     /// An assumed pod turned out to be bound where we wanted it.

@@ -47,13 +47,16 @@ pub(crate) fn fits_beside_nominated(
     if others.is_empty() {
         return None;
     }
+    // On the cards that it would really have, whoever room is made for must still find theirs.
+    if !class.spec.gpu.is_none()
+        && cards_remain(what_if, &others, node, None)
+        && !cards_remain(what_if, &others, node, Some((pod, class)))
+    {
+        let reasons = SmallVec::from_iter([Reason::Nominated]);
+        return Some(Rejection { plugin: NOMINATED, permanent: false, reasons });
+    }
     what_if.transaction(|what_if| {
-        let leaving: Vec<PodId> = what_if.node(node).map(|n| n.pods().to_vec()).unwrap_or_default();
-        for pod in leaving {
-            if what_if.pod(pod).is_some_and(|p| p.terminating || p.preempted) {
-                what_if.release_devices(pod);
-            }
-        }
+        release_leaving(what_if, node);
         let mut homeless = false;
         for other in others {
             let Some(class) = what_if.pod(other).map(|p| what_if.class(p.class).clone()) else { continue };
@@ -68,5 +71,39 @@ pub(crate) fn fits_beside_nominated(
         }
         let pre = profile.pre_filter(what_if, class);
         Resolution::Rollback(rejection(what_if, profile, class, &pre, node))
+    })
+}
+
+/// Gives back what pods hold that are being deleted.
+fn release_leaving(what_if: &mut Transaction<'_>, node: NodeId) {
+    let here: Vec<PodId> = what_if.node(node).map(|n| n.pods().to_vec()).unwrap_or_default();
+    for pod in here {
+        if what_if.pod(pod).is_some_and(|p| p.terminating || p.preempted) {
+            what_if.release_devices(pod);
+        }
+    }
+}
+
+/// Whether `others` find cards on the node once who leaves has left, after `first` has taken its own now.
+fn cards_remain(what_if: &mut Transaction<'_>, others: &[PodId], node: NodeId, first: Option<(PodId, &Class)>) -> bool {
+    what_if.transaction(|what_if| {
+        if let Some((pod, class)) = first {
+            let Some(state) = what_if.node(node) else { return Resolution::Rollback(true) };
+            // That it has none now is for the filters to say.
+            let Ok(placement) = find_cards(what_if, class, state, CardChoice::SmallestRemainder) else {
+                return Resolution::Rollback(true);
+            };
+            what_if.place(pod, node, &placement);
+        }
+        release_leaving(what_if, node);
+        for other in others {
+            let Some(class) = what_if.pod(*other).map(|p| what_if.class(p.class).clone()) else { continue };
+            let Some(state) = what_if.node(node) else { continue };
+            match find_cards(what_if, &class, state, CardChoice::SmallestRemainder) {
+                Ok(placement) => what_if.place(*other, node, &placement),
+                Err(_) => return Resolution::Rollback(false),
+            }
+        }
+        Resolution::Rollback(true)
     })
 }

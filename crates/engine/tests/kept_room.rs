@@ -1,0 +1,222 @@
+//! Room that is made and kept: what can come in between, and who must hear of it.
+
+mod common;
+
+use common::{Run, asking, bound, pod, sized};
+use gpu_scheduler_engine::model::{Node, Pod, PodGroup, PodGroupName, Quantity, Timestamp};
+use gpu_scheduler_engine::{Action, Config, Event, Policy, Step};
+
+fn cpus(name: &str, cpus: i64, priority: i32) -> Pod {
+    Pod { priority, ..asking(pod(name), "cpu", Quantity::units(cpus)) }
+}
+
+fn four(name: &str) -> Node {
+    sized(name, 4000, 8192)
+}
+
+fn gname() -> PodGroupName {
+    PodGroupName { namespace: "default".into(), name: "g".into() }
+}
+
+fn member(p: Pod) -> Pod {
+    Pod { group: Some(gname()), ..p }
+}
+
+fn gang(run: &mut Run, n: u32) {
+    let facts = PodGroup { name: gname(), min_count: Some(n), disrupted_as_one: false, priority: 0 };
+    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+}
+
+/// One step a poll.
+fn slow() -> Run {
+    Run::new(Config { steps_per_poll: 1, ..Config::with_policy(Policy::Spread) })
+}
+
+fn evicted(actions: &[Action]) -> Vec<String> {
+    let uid = |a: &Action| if let Action::Evict { uid, .. } = a { Some(uid.to_string()) } else { None };
+    actions.iter().filter_map(uid).collect()
+}
+
+fn at(p: Pod, t: u64) -> Pod {
+    Pod { created_at: Timestamp(t), ..p }
+}
+
+#[test]
+fn a_gang_does_not_eat_the_turn_of_others() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("n")]);
+    run.pods([bound(cpus("x", 4, 0), "n", None)]);
+    run.settle();
+    gang(&mut run, 2);
+    run.pods([at(member(cpus("a", 4, 0)), 1), at(member(cpus("b", 4, 0)), 2), at(cpus("plain", 4, 0), 3)]);
+    run.settle();
+    run.delete("x");
+    run.settle();
+    assert_eq!(run.node_of("plain").as_deref(), Some("n"));
+}
+
+#[test]
+fn whoever_is_displaced_looks_elsewhere() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
+    run.settle();
+    run.pods([cpus("low", 4, 5)]);
+    let mut all = evicted(&run.rest());
+    run.pods([cpus("high", 4, 10)]);
+    all.extend(evicted(&run.rest()));
+    run.delete("vm");
+    all.extend(evicted(&run.rest()));
+    assert_eq!(all, ["vm", "vn"]);
+}
+
+#[test]
+fn whoever_is_displaced_looks_elsewhere_in_another_class_too() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
+    run.settle();
+    run.pods([cpus("low", 3, 5)]);
+    let mut all = evicted(&run.rest());
+    run.pods([cpus("high", 4, 10)]);
+    all.extend(evicted(&run.rest()));
+    run.delete("vm");
+    run.settle();
+    all.extend(evicted(&run.rest()));
+    assert_eq!(all, ["vm", "vn"]);
+}
+
+#[test]
+fn the_kept_node_is_deleted() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
+    run.settle();
+    run.pods([cpus("boss", 4, 5)]);
+    assert_eq!(evicted(&run.rest()), ["vm"]);
+    run.engine.handle(run.now, Event::NodeDeleted { name: "m".into() });
+    let mut all = run.rest();
+    run.delete("vm");
+    all.extend(run.rest());
+    assert_eq!(evicted(&all), ["vn"]);
+}
+
+#[test]
+fn the_kept_node_is_cordoned() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
+    run.settle();
+    run.pods([cpus("boss", 4, 5)]);
+    assert_eq!(evicted(&run.rest()), ["vm"]);
+    run.nodes([Node { unschedulable: true, ..four("m") }]);
+    let mut all = run.rest();
+    run.delete("vm");
+    all.extend(run.rest());
+    assert_eq!(evicted(&all), ["vn"]);
+}
+
+#[test]
+fn somebody_above_takes_part_of_the_room() {
+    // king (higher) takes part of the room before the victim is gone.
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    run.pods([bound(cpus("v", 3, 0), "m", None), bound(cpus("w", 1, 1), "m", None)]);
+    run.settle();
+    run.pods([cpus("boss", 3, 5)]);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+    run.pods([bound(cpus("alien", 1, 100), "m", None)]);
+    run.rest();
+    run.delete("v");
+    let all = run.rest();
+    assert_eq!(evicted(&all), ["w"]);
+}
+
+#[test]
+fn a_gang_gives_up_what_is_kept_for_it() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 0), "n", None)]);
+    run.settle();
+    gang(&mut run, 2);
+    run.pods([member(cpus("a", 4, 10)), member(cpus("b", 4, 10)), cpus("plain", 3, 0)]);
+    run.rest();
+    run.delete("vm");
+    run.settle();
+    run.engine.handle(run.now, Event::NodeDeleted { name: "n".into() });
+    run.delete("vn");
+    run.settle();
+    assert_eq!(run.node_of("plain").as_deref(), Some("m"));
+}
+
+#[test]
+fn two_gangs_come_to_rest() {
+    use gpu_scheduler_engine::model::{LabelSelector, PodAffinityTerm, WeightedPodAffinityTerm};
+    let mut run = slow();
+    run.nodes([sized("m", 8000, 8192)]);
+    let gangs = ["g", "h"].map(|g| PodGroupName { namespace: "default".into(), name: g.into() });
+    for name in &gangs {
+        let facts = PodGroup { name: name.clone(), min_count: Some(2), disrupted_as_one: false, priority: 0 };
+        run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+    }
+    let term = PodAffinityTerm {
+        selector: Some(LabelSelector::of_labels([(&"app".to_owned(), &"x".to_owned())])),
+        namespaces: vec![],
+        namespace_selector: None,
+        topology_key: "kubernetes.io/hostname".into(),
+    };
+    let near = |g: usize, name: &str, n: i64| {
+        let mut p = Pod { group: Some(gangs[g].clone()), ..cpus(name, n, 0) };
+        p.labels.insert("app".into(), "x".into());
+        p.pod_affinity.preferred = vec![WeightedPodAffinityTerm { weight: 1, term: term.clone() }];
+        p
+    };
+    run.pods([near(0, "a0", 2), near(0, "a1", 100)]);
+    run.settle();
+    run.pods([near(1, "b0", 2), near(1, "b1", 100)]);
+    run.settle();
+}
+
+#[test]
+fn nobody_is_passed_over_when_the_budget_ends() {
+    let mut run = slow();
+    run.nodes([four("n")]);
+    run.pods([bound(cpus("v1", 2, 0), "n", None), bound(cpus("v2", 2, 0), "n", None)]);
+    run.settle();
+    run.pods([
+        Pod { preempts: false, ..at(cpus("other", 4, 10), 1) },
+        at(cpus("boss", 4, 10), 2),
+        cpus("huge", 100, 10),
+    ]);
+    let all = run.rest();
+    assert_eq!(evicted(&all).len(), 2);
+    run.delete("v1");
+    assert_eq!(run.engine.poll(run.now), Step::Busy);
+    run.delete("v2");
+    run.settle();
+    assert_eq!(run.node_of("boss").as_deref(), Some("n"));
+}
+
+#[test]
+fn another_card_is_no_room_for_whoever_wants_this_one() {
+    use common::{CARD, gpu_pod, record, whole, with_cards};
+    use gpu_scheduler_engine::model::GrantKind;
+    use gpu_scheduler_engine::model::{CardSpec, Mib};
+    let mut run = Run::policy(Policy::BestFit);
+    let cards = vec![
+        CardSpec::new("GPU-n-0".to_string(), 0, "NVIDIA-A100-SXM4-80GB", Some(Mib(CARD))),
+        CardSpec::new("GPU-n-1".to_string(), 1, "NVIDIA-L4", Some(Mib(CARD))),
+    ];
+    run.nodes([with_cards(four("n"), cards)]);
+    let v = asking(gpu_pod("v", whole(1)), "cpu", Quantity::units(4));
+    run.pods([bound(v, "n", Some(record(GrantKind::Whole, &[("GPU-n-1", 1, CARD)])))]);
+    run.settle();
+    let mut boss = Pod { priority: 10, ..asking(gpu_pod("boss", whole(1)), "cpu", Quantity::units(4)) };
+    boss.models = gpu_scheduler_engine::model::ModelPattern::parse("*A100*");
+    run.pods([boss]);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+    assert_eq!(run.place(Pod { priority: 10, ..gpu_pod("other", whole(1)) }), None);
+    run.delete("v");
+    run.settle();
+    assert_eq!(run.node_of("boss").as_deref(), Some("n"));
+}

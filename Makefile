@@ -46,13 +46,20 @@ endif
 	@scripts/build-control-plane --suite
 	env -u OPENB $(CARGO) test --workspace --locked --all-features
 
-matrix: ## on every minor of Kubernetes: the tests of the control plane, and all of Kubernetes' own scheduling specs
+# Placements that the differential test compares on each minor, and the seed from which on.
+PLACEMENTS ?= 3000
+SEED ?= 1
+
+matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own scheduling specs, thousands of compared placements
 	@for minor in $$(scripts/build-control-plane --minors); do \
 		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
 		export KUBERNETES_MINOR=$$minor; \
-		$(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
-		$(CARGO) test --locked -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test live; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
+		DIFFERENTIAL_PLACEMENTS=$(PLACEMENTS) DIFFERENTIAL_SEED=$(SEED) \
+			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test differential gpu_scheduler_decides -- --nocapture; \
 	done
 
 bench: ## how many placements a second the engine decides

@@ -1,0 +1,7 @@
+//! One node's GPUs: found, handed out through kubelet, labelled, reported and measured.
+//!
+//! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
+//! on the pod.
+
+pub mod inventory;
+pub mod kubelet;

@@ -5,3 +5,4 @@
 
 pub mod inventory;
 pub mod kubelet;
+pub mod pods;

@@ -220,3 +220,61 @@ fn another_card_is_no_room_for_whoever_wants_this_one() {
     run.settle();
     assert_eq!(run.node_of("boss").as_deref(), Some("n"));
 }
+
+fn bystander(name: &str, node: &str) -> Pod {
+    Pod { nominated_node: Some(node.into()), ..cpus(name, 4, 5) }
+}
+
+fn nominations(actions: &[Action]) -> Vec<Option<String>> {
+    let node = |a: &Action| {
+        if let Action::Nominate { node, .. } = a { Some(node.as_deref().map(str::to_owned)) } else { None }
+    };
+    actions.iter().filter_map(node).collect()
+}
+
+#[test]
+fn after_a_restart_the_room_is_still_kept_whatever_is_listed_first() {
+    for pods_first in [false, true] {
+        let mut run = Run::policy(Policy::Spread);
+        let pods = |run: &mut Run| {
+            run.pods([bystander("boss", "m"), Pod { terminating: true, ..bound(cpus("leaving", 4, 0), "m", None) }]);
+        };
+        if pods_first {
+            pods(&mut run);
+        }
+        run.nodes([four("m")]);
+        if !pods_first {
+            pods(&mut run);
+        }
+        run.settle();
+        run.pods([cpus("low", 4, 1)]);
+        run.settle();
+        run.delete("leaving");
+        run.settle();
+        assert_eq!(run.node_of("boss").as_deref(), Some("m"), "pods first: {pods_first}");
+    }
+}
+
+#[test]
+fn a_node_that_is_no_more_is_not_kept() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    run.pods([bound(cpus("busy", 4, 10), "m", None), bystander("boss", "gone")]);
+    assert_eq!(nominations(&run.rest()), [None]);
+}
+
+#[test]
+fn whoever_makes_room_and_may_not_be_evicted_is_tried_again_later() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    run.pods([bound(cpus("v", 4, 0), "m", None)]);
+    run.settle();
+    run.pods([cpus("boss", 4, 5)]);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+    run.engine.handle(run.now, Event::EvictionRefused { uid: "v".into(), preemptor: "boss".into() });
+    let at_once = run.rest();
+    assert_eq!((evicted(&at_once), nominations(&at_once)), (Vec::<String>::new(), vec![None]));
+    let wakeup = run.engine.next_wakeup().expect("boss backs off");
+    run.now = run.now.max(wakeup);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+}

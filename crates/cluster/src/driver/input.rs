@@ -1,6 +1,6 @@
 //! What happens outside.
 
-use gpu_scheduler_engine::model::Ticket;
+use gpu_scheduler_engine::model::{PodUid, Ticket};
 
 use crate::objects::{
     CsiDriver, CsiNode, CsiStorageCapacity, GpuNodeState, Namespace, Node, ObjectMeta, PersistentVolume,
@@ -43,6 +43,13 @@ pub enum Input {
         index: usize,
         /// The answer.
         answer: VolumeRead,
+    },
+    /// The API server refuses for good to delete a pod that is to make room for another.
+    EvictionRefused {
+        /// The pod that stays.
+        uid: PodUid,
+        /// Whom it was to make room for.
+        preemptor: PodUid,
     },
     /// The answer to the question where a pod is.
     ReadBack {

@@ -133,6 +133,9 @@ impl Driver {
                 let verdict = self.binds.answered(ticket, answer);
                 self.settle(now, verdict);
             }
+            Input::EvictionRefused { uid, preemptor } => {
+                self.engine.handle(now, Event::EvictionRefused { uid, preemptor });
+            }
             Input::VolumeAnswered { ticket, index, answer } => {
                 let answered = self.volumes.answered(ticket, index, answer, self.engine.engine().state());
                 self.settle_volumes(now, ticket, answered);

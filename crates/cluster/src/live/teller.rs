@@ -35,7 +35,33 @@ enum Told {
     Done,
     /// There is nobody to tell.
     Gone,
-    /// It was refused, or there was no answer.
+    /// It was refused, and would be again.
+    Refused,
+    /// It was refused for now, or there was no answer.
+    Unsure,
+}
+
+impl Told {
+    fn of_status(code: StatusCode) -> Self {
+        match code {
+            code if code.is_success() => Self::Done,
+            // The pod is gone, or another one has its name: there is nobody to tell.
+            StatusCode::NOT_FOUND | StatusCode::CONFLICT => Self::Gone,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::UNAUTHORIZED => Self::Unsure,
+            code if code.is_client_error() => Self::Refused,
+            _ => Self::Unsure,
+        }
+    }
+}
+
+/// What became of an eviction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evicted {
+    /// The pod is gone or going.
+    Yes,
+    /// It stays: the API server refuses, and would again.
+    Refused,
+    /// Nobody can say; to be tried again.
     Unsure,
 }
 
@@ -188,7 +214,7 @@ impl Teller {
             if let Some((uid, say)) = self.next_condition() {
                 let told = self.write_condition(&uid, &say).await;
                 self.written(uid, say, told);
-                if told == Told::Unsure {
+                if matches!(told, Told::Refused | Told::Unsure) {
                     sleep(AGAIN).await;
                 }
                 continue;
@@ -209,7 +235,7 @@ impl Teller {
     /// pod waits for this, and takes it back.
     fn written(&self, uid: PodUid, say: Say, told: Told) {
         let mut desk = self.desk();
-        if told == Told::Unsure {
+        if matches!(told, Told::Refused | Told::Unsure) {
             let mut again = say;
             match desk.conditions.remove(&uid) {
                 Some(newer) => again.overlay(newer),
@@ -294,11 +320,24 @@ impl Teller {
         self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await;
     }
 
-    /// Marks a pod as being disrupted and deletes it, under its UID. True when it is gone or going.
-    pub async fn evict(&self, uid: &PodUid, pod: &PodName, reason: &str, message: &str) -> bool {
+    /// Marks a pod as being disrupted and deletes it, under its UID.
+    pub async fn evict(&self, uid: &PodUid, pod: &PodName, reason: &str, message: &str) -> Evicted {
+        self.mark_disrupted(uid, pod, true, reason, message).await;
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*uid.0}});
+        match self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await {
+            Told::Done | Told::Gone => Evicted::Yes,
+            Told::Unsure => Evicted::Unsure,
+            Told::Refused => {
+                self.mark_disrupted(uid, pod, false, reason, "the API server refuses to delete it").await;
+                Evicted::Refused
+            }
+        }
+    }
+
+    async fn mark_disrupted(&self, uid: &PodUid, pod: &PodName, is: bool, reason: &str, message: &str) {
         let condition = json!({
             "type": "DisruptionTarget",
-            "status": "True",
+            "status": if is { "True" } else { "False" },
             "reason": reason,
             "message": message,
             "lastTransitionTime": seconds_now(),
@@ -306,8 +345,6 @@ impl Teller {
         let patch = json!({"metadata": {"uid": &*uid.0}, "status": {"conditions": [condition]}});
         let status = format!("{}/status", path(pod));
         self.write(WriteKind::PodCondition, Method::PATCH, &status, MERGE, &patch).await;
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*uid.0}});
-        self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await != Told::Unsure
     }
 
     async fn write(&self, kind: WriteKind, method: Method, path: &str, content: &str, body: &Value) -> Told {
@@ -315,20 +352,12 @@ impl Teller {
         match result {
             Ok(answer) => {
                 self.metrics.api_write(kind, WriteResult::of_status(answer.code.as_u16()));
-                if answer.code.is_success() {
-                    return Told::Done;
+                let told = Told::of_status(answer.code);
+                if matches!(told, Told::Refused | Told::Unsure) {
+                    let why = answer.why();
+                    warn!(kind = kind.as_str(), path, why, "the API server did not take what was to be told");
                 }
-                // The pod is gone, or another one has its name: there is nobody to tell.
-                if matches!(answer.code, StatusCode::NOT_FOUND | StatusCode::CONFLICT) {
-                    return Told::Gone;
-                }
-                warn!(
-                    kind = kind.as_str(),
-                    path,
-                    why = answer.why(),
-                    "the API server did not take what was to be told"
-                );
-                Told::Unsure
+                told
             }
             Err(NoAnswer::Deposed) => Told::Unsure,
             Err(error) => {

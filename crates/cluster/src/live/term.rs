@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::eviction::Eviction;
 use super::fence::Fence;
 use super::spans::{self, Spans};
-use super::teller::{EventDraft, Reporter, Teller};
+use super::teller::{EventDraft, Evicted, Reporter, Teller};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
 use crate::driver::{
@@ -354,15 +354,26 @@ impl Desk {
 
     fn evict(&mut self, eviction: Eviction) {
         let teller = self.teller.clone();
-        let open = self.evictions.clone();
+        let (open, answers) = (self.evictions.clone(), self.answers.clone());
         self.tasks.spawn(async move {
             let mut pause = EVICT_AGAIN;
-            while !teller.evict(&eviction.uid, &eviction.pod, eviction.condition_reason(), &eviction.message).await {
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+            loop {
+                let told = teller.evict(&eviction.uid, &eviction.pod, eviction.condition_reason(), &eviction.message);
+                match (told.await, &eviction.preemptor) {
+                    (Evicted::Yes, _) => break teller.event(eviction.into_event()),
+                    // Somebody may allow it later, and others may make room meanwhile: the engine looks again.
+                    (Evicted::Refused, Some((preemptor, _))) => {
+                        let (uid, preemptor) = (eviction.uid, preemptor.clone());
+                        break drop(answers.send(Input::EvictionRefused { uid, preemptor }));
+                    }
+                    // A card that is held twice stays so until one of both goes.
+                    (Evicted::Refused | Evicted::Unsure, _) => {
+                        sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                    }
+                }
             }
             drop(open);
-            teller.event(eviction.into_event());
         });
     }
 

@@ -67,6 +67,13 @@ pub enum Event {
     PodGroupApplied(Box<PodGroup>),
     /// A pod group is gone.
     PodGroupDeleted(PodGroupName),
+    /// A pod is not evicted to make room for another one: the API server refuses it for good.
+    EvictionRefused {
+        /// The pod that stays.
+        uid: PodUid,
+        /// Whom it was to make room for.
+        preemptor: PodUid,
+    },
     /// An action was carried out, or not.
     ActionFinished {
         /// The action's ticket. Unknown tickets are ignored: the pod went away in between.

@@ -48,6 +48,7 @@ impl Engine {
                 self.state.delete_pod_group(&name);
                 self.regate(&name);
             }
+            Event::EvictionRefused { uid, preemptor } => self.keep_victim(now, &uid, &preemptor),
             Event::ActionFinished { ticket, outcome } => self.finish_action(now, ticket, outcome),
         }
     }
@@ -127,9 +128,10 @@ impl Engine {
 
     /// Room that was being made for a pod before this engine knew of it.
     fn restore_nomination(&mut self, id: PodId, node: Option<&str>) {
-        let node = node.and_then(|name| self.state.node_named(name)).filter(|n| n.facts().is_some()).map(|n| n.id());
-        if node.is_some() {
-            self.state.nominate(id, node);
+        // A list of pods may come before that of nodes. Of a node that is no more the pod's next attempt lets go, and says so.
+        if let Some(node) = node {
+            let node = self.state.node_slot(node);
+            self.state.nominate(id, Some(node));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::contract::{Action, ConditionReason, EvictReason};
 use crate::engine::{Engine, profile_for};
 use crate::framework::Rescue;
-use crate::model::{NodeId, PodId, Timestamp};
+use crate::model::{NodeId, PodId, PodUid, Timestamp};
 use crate::preemption::Attempt;
 use crate::state::{Class, Resolution, Stage};
 
@@ -139,6 +139,17 @@ impl Engine {
             message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
             preemptor: Some((preemptor.0.clone(), preemptor.1.clone())),
         });
+    }
+
+    /// A pod that was to be evicted stays, so that whom it was to make room for looks again, after a pause.
+    pub(super) fn keep_victim(&mut self, now: Timestamp, victim: &PodUid, preemptor: &PodUid) {
+        if let Some(victim) = self.state.pod_of(victim).filter(|p| p.preempted && !p.terminating).map(|p| p.id) {
+            self.state.mark_preempted(victim, false);
+        }
+        if let Some(preemptor) = self.state.pod_of(preemptor).map(|p| p.id) {
+            self.nominate(preemptor, None);
+            self.queue.back_off(preemptor, now);
+        }
     }
 
     /// A pod that finds no room by preemption gives up the node that was kept for it, unless others are on their way

@@ -178,6 +178,7 @@ impl State {
         let took = self.pods.get(pod.index()).and_then(|p| p.placed.as_ref()).is_some_and(|p| p.node == before);
         if !took && self.nodes.get(before.index()).is_some() {
             self.change_node(before, Change::Relaxes, |_| ());
+            self.bury(before);
         }
     }
 }

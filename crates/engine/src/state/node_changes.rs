@@ -77,7 +77,7 @@ impl State {
     }
 
     /// The slot of a node, a ghost's if nobody has described it yet.
-    pub(super) fn node_slot(&mut self, name: &str) -> NodeId {
+    pub(crate) fn node_slot(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.node_by_name.get(name) {
             return *id;
         }
@@ -95,7 +95,8 @@ impl State {
     /// Frees the slot of a ghost that nothing refers to.
     pub(super) fn bury(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(id.index()) else { return };
-        if node.facts().is_none() && node.pods().is_empty() && node.report().is_none() {
+        let kept = self.nominated_on(id).next().is_some();
+        if node.facts().is_none() && node.pods().is_empty() && node.report().is_none() && !kept {
             self.relaxed.remove(&node.relaxed());
             self.tombstones.insert(id, node.generation());
             if let Some(node) = self.nodes.remove(id.index()) {

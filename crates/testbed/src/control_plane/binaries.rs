@@ -52,6 +52,15 @@ impl Binaries {
     }
 }
 
+/// The minor that tests run against: what `KUBERNETES_MINOR` says, else the newest there is.
+///
+/// # Errors
+///
+/// The script that knows them cannot be run.
+pub async fn minor() -> Result<String, ControlPlaneError> {
+    minor_of(None).await
+}
+
 /// The minor that is meant: the one that is wanted, else what the environment says, else the newest there is.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ use kube::{Api, Client, Config, ResourceExt};
 
 pub use access::Access;
 pub use api_server::ApiServer;
-pub use binaries::Binaries;
+pub use binaries::{Binaries, minor};
 pub use error::ControlPlaneError;
 pub use options::{KubeScheduler, Options, User};
 

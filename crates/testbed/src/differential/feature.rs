@@ -126,6 +126,14 @@ impl Feature {
         Self::DisruptionBudgets,
     ];
 
+    /// Those in which a minor decides as the newest does, which is the one that we follow.
+    #[must_use]
+    pub fn of_minor(minor: &str) -> Features {
+        // Up to 1.36 the largest of what is asked for, allocated and in force is taken container by container; since then
+        // of the pod's three sums.
+        Self::ALL.into_iter().filter(|feature| *feature != Self::ResizedPods || minor != "1.36").collect()
+    }
+
     /// Its name, as in `DIFFERENTIAL_FEATURES`.
     #[must_use]
     pub fn name(self) -> String {
@@ -181,6 +189,14 @@ pub type Features = BTreeSet<Feature>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn minors_differ_in_what_counts_of_a_resized_pod() {
+        assert_eq!(Feature::of_minor("1.37"), Feature::ALL.into());
+        let missing: Vec<Feature> =
+            Feature::ALL.into_iter().filter(|f| !Feature::of_minor("1.36").contains(f)).collect();
+        assert_eq!(missing, [Feature::ResizedPods]);
+    }
 
     #[test]
     fn every_feature_has_one_name_and_is_found_by_it() {

@@ -250,7 +250,8 @@ impl<'a> Course<'a> {
         let done = |of: &Preempted| of.after.node().is_some();
         match (&asked.reference.preempted, &asked.subject.preempted) {
             (None, None) => false,
-            (Some(a), Some(b)) => !done(a) || !done(b) || worth(a) != worth(b),
+            // Kube-scheduler may miss that its victims have gone, and looks again after five minutes: no other decision.
+            (Some(a), Some(b)) => !done(b) || worth(a) != worth(b),
             _ => true,
         }
     }

@@ -95,6 +95,7 @@ impl Case {
         }
         let mut pods = Pods { features: &features, nodes, volumes: Volumes::default() };
         let placed = placed(&mut draw, &mut pods);
+        pods.volumes.contended = true;
         let rivals = if features.contains(&Feature::PriorityOrder) { pods.rivals(&mut draw) } else { Vec::new() };
         let steps = steps(&mut draw, &mut pods);
         objects.extend(pods.volumes.objects);

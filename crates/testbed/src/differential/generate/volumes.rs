@@ -14,6 +14,9 @@ pub(super) struct Volumes {
     made: usize,
     /// Claims that one pod at a time may use: they are asked for again. Namespace and name.
     exclusive: Vec<(String, String)>,
+    /// Whether a pod may ask for such a claim though another has it. Not those that are on their nodes from the start: of
+    /// two there only one could run, and kube-scheduler, which counts a claim's users as one, evicts others in vain.
+    pub(super) contended: bool,
     /// What exists before the pods that use it.
     pub(super) objects: Vec<Value>,
 }
@@ -66,7 +69,7 @@ impl Volumes {
     fn exclusive(&mut self, draw: &mut Draw, pod: &mut Value, namespace: &str) {
         let again: Vec<&str> =
             self.exclusive.iter().filter(|(of, _)| of == namespace).map(|(_, name)| name.as_str()).collect();
-        if !again.is_empty() && draw.chance(60) {
+        if self.contended && !again.is_empty() && draw.chance(60) {
             mount(pod, draw.pick(&again));
             return;
         }

@@ -36,7 +36,12 @@ pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> 
         ));
     }
     let updated_at = time::read(status.updated_at.as_deref(), "status.updatedAt", findings).unwrap_or_default();
-    let mut report = DeviceReport { node: metadata.name, updated_at, devices: Vec::with_capacity(devices.len()) };
+    let mut report = DeviceReport {
+        node: metadata.name,
+        updated_at,
+        steered: status.agent.is_some_and(|a| a.hands_out),
+        devices: Vec::with_capacity(devices.len()),
+    };
     let mut seen = BTreeSet::new();
     if devices.len() > MOST_CARDS as usize {
         findings.push(Finding::new(

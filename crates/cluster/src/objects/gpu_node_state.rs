@@ -23,9 +23,20 @@ pub struct GpuNodeState {
 pub struct GpuNodeStateStatus {
     /// When the agent wrote it, RFC 3339.
     pub updated_at: Option<String>,
+    /// Who wrote it.
+    pub agent: Option<ReportingAgent>,
     /// The cards; `None` where nothing is said about them yet, which is not the same as no cards.
     #[serde(deserialize_with = "optional_list")]
     pub devices: Option<Vec<ReportedDevice>>,
+}
+
+/// The agent that reports.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReportingAgent {
+    /// Whether it hands out the node's devices as well, by what records say.
+    #[serde(deserialize_with = "nullable")]
+    pub hands_out: bool,
 }
 
 /// A card.

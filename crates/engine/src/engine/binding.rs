@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::{Action, Condition, ConditionReason, Outcome};
 use crate::engine::Engine;
+use crate::engine::admission::Turnstile;
 use crate::framework::{Permission, Verdict};
 use crate::model::{PodId, Ticket, Timestamp};
 use crate::queue::Place;
@@ -17,6 +18,8 @@ enum Stage {
     Waiting,
     /// These preparations are out.
     Preparing(BTreeSet<Ticket>),
+    /// The node's kubelet has to admit another pod first.
+    Queued,
     /// The bind is out.
     Binding(Ticket),
 }
@@ -29,6 +32,8 @@ pub(super) struct Bindings {
     stages: BTreeMap<PodId, Stage>,
     tickets: BTreeMap<Ticket, PodId>,
     last_ticket: u64,
+    /// The same as those in [`Stage::Queued`].
+    pub(super) turnstile: Turnstile,
 }
 
 impl Bindings {
@@ -42,6 +47,8 @@ impl Bindings {
     /// Forgets a pod; answers to its tickets mean nothing any more.
     pub fn forget(&mut self, pod: PodId) {
         self.waiting.remove(&pod);
+        self.turnstile.leave(pod);
+        self.turnstile.stir();
         match self.stages.remove(&pod) {
             Some(Stage::Preparing(tickets)) => {
                 for ticket in tickets {
@@ -51,18 +58,18 @@ impl Bindings {
             Some(Stage::Binding(ticket)) => {
                 self.tickets.remove(&ticket);
             }
-            Some(Stage::Waiting) | None => {}
+            Some(Stage::Waiting | Stage::Queued) | None => {}
         }
     }
 
     /// Whether the pod's bind is not out yet.
     pub fn is_early(&self, pod: PodId) -> bool {
-        matches!(self.stages.get(&pod), Some(Stage::Waiting | Stage::Preparing(_)))
+        matches!(self.stages.get(&pod), Some(Stage::Waiting | Stage::Preparing(_) | Stage::Queued))
     }
 
     /// When the first wait ends. `O(held pods)`.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.waiting.values().min().copied()
+        self.waiting.values().copied().chain(self.turnstile.next_deadline()).min()
     }
 
     fn held(&self) -> Vec<(PodId, Timestamp)> {
@@ -107,7 +114,7 @@ impl Engine {
             }
             (None, None) => {
                 self.bindings.waiting.remove(&pod);
-                self.prepare(pod);
+                self.prepare(now, pod);
             }
         }
     }
@@ -126,7 +133,7 @@ impl Engine {
         }
     }
 
-    fn prepare(&mut self, pod: PodId) {
+    fn prepare(&mut self, now: Timestamp, pod: PodId) {
         let Some(entry) = self.state.pod(pod) else { return };
         let Some(placed) = &entry.placed else { return };
         let (uid, name, node_id) = (entry.uid.clone(), entry.name.clone(), placed.node);
@@ -134,7 +141,7 @@ impl Engine {
         let Some(profile) = self.profile_of(pod) else { return };
         let steps: Vec<_> = profile.pre_binds().iter().filter_map(|p| p.pre_bind(&self.state, pod, node_id)).collect();
         if steps.is_empty() {
-            self.bind(pod);
+            self.bind(now, pod);
             return;
         }
         let mut tickets = BTreeSet::new();
@@ -152,7 +159,15 @@ impl Engine {
         self.bindings.stages.insert(pod, Stage::Preparing(tickets));
     }
 
-    fn bind(&mut self, pod: PodId) {
+    fn bind(&mut self, now: Timestamp, pod: PodId) {
+        if self.waits_for_admission(now, pod) {
+            self.bindings.stages.insert(pod, Stage::Queued);
+        } else {
+            self.bind_now(pod);
+        }
+    }
+
+    pub(super) fn bind_now(&mut self, pod: PodId) {
         let Some(entry) = self.state.pod(pod) else { return };
         let Some(placed) = &entry.placed else { return };
         let Some(node) = self.state.node(placed.node).map(|n| n.name().clone()) else { return };
@@ -173,11 +188,11 @@ impl Engine {
             Some(Stage::Preparing(open)) => {
                 open.remove(&ticket);
                 if open.is_empty() {
-                    self.bind(pod);
+                    self.bind(now, pod);
                 }
             }
             Some(Stage::Binding(_)) => self.bound(pod),
-            Some(Stage::Waiting) | None => {}
+            Some(Stage::Waiting | Stage::Queued) | None => {}
         }
     }
 

@@ -74,6 +74,9 @@ impl Engine {
     }
 
     fn take_pod(&mut self, mut pod: Pod) {
+        if pod.started_at.is_some() {
+            self.bindings.turnstile.stir();
+        }
         let profile = self.profile_index(&pod.scheduler);
         if pod.assignment.is_none() && profile.is_none() {
             // Another scheduler's pending pod is none of our business, unless it was ours before. One that is known

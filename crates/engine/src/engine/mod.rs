@@ -1,5 +1,6 @@
 //! The engine: events in, actions out.
 
+mod admission;
 mod binding;
 mod config;
 mod cycle;
@@ -129,6 +130,7 @@ impl Engine {
         self.steps = self.steps_per_poll;
         self.expire_leases(now);
         self.end_waits(now);
+        self.turn(now);
         self.queue.end_waits(now);
         loop {
             if let Some(action) = self.outbox.pop_front() {

@@ -134,6 +134,10 @@ pub struct DeviceReport {
     pub node: String,
     /// When the agent wrote it.
     pub updated_at: Timestamp,
+    /// Whether the agent hands out devices as records say, so that pods must not come to kubelet in such a way that their
+    /// records could be mixed up.
+    #[serde(default)]
+    pub steered: bool,
     /// The cards.
     pub devices: Vec<DeviceStatus>,
 }

@@ -147,6 +147,7 @@ pub fn report(node: &Node, at: u64, foreign: u64) -> DeviceReport {
     DeviceReport {
         node: node.name.clone(),
         updated_at: Timestamp(at),
+        steered: false,
         devices: node.cards.iter().map(device).collect(),
     }
 }

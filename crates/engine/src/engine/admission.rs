@@ -1,0 +1,126 @@
+//! One after another where a node's agent could not tell pods apart.
+//!
+//! kubelet asks for devices without saying for which pod. An agent that hands out what records say can pair a call with a
+//! pod only while no other pod that asks for the same number of the same resource is on its way into the node. So the bind
+//! of such a pod waits until kubelet has admitted the one before it (`status.startTime`).
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ConditionReason;
+use crate::engine::Engine;
+use crate::model::{Demand, GpuRequest, Millis, NodeId, PodId, Timestamp};
+
+/// How long a bind waits for the kubelet of its node before the pod looks again.
+const PATIENCE: Millis = Millis(60_000);
+
+/// Binds that wait for kubelets, first come first served.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(super) struct Turnstile {
+    waiting: VecDeque<Turn>,
+    /// Whether something happened that may let one of them through.
+    stirred: bool,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Turn {
+    pod: PodId,
+    until: Timestamp,
+}
+
+impl Turnstile {
+    /// A pod waits no more.
+    pub fn leave(&mut self, pod: PodId) {
+        let before = self.waiting.len();
+        self.waiting.retain(|turn| turn.pod != pod);
+        self.stirred |= self.waiting.len() != before;
+    }
+
+    /// A pod or its bind changed: whoever waits may have waited for that.
+    pub fn stir(&mut self) {
+        self.stirred = !self.waiting.is_empty();
+    }
+
+    /// When the first wait ends.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.waiting.front().map(|turn| turn.until)
+    }
+}
+
+impl Engine {
+    /// Has the pod's bind wait where another one has to be admitted first; returns whether it has to.
+    pub(super) fn waits_for_admission(&mut self, now: Timestamp, pod: PodId) -> bool {
+        if self.admitted_before(pod).is_none() {
+            return false;
+        }
+        self.bindings.turnstile.leave(pod);
+        self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
+        true
+    }
+
+    /// Binds pods that need not wait any more, and gives up on those that waited too long. `O(waiting * pods on a node)`
+    /// after something stirred, else `O(1)`.
+    pub(super) fn turn(&mut self, now: Timestamp) {
+        while let Some(turn) = self.bindings.turnstile.waiting.front().copied().filter(|turn| turn.until <= now) {
+            let before = self.admitted_before(turn.pod).and_then(|p| self.state.pod(p)).map(|p| p.name.to_string());
+            let why = format!(
+                "kubelet has not admitted pod {} yet, which asks for devices alike",
+                before.unwrap_or_else(|| "before it".to_owned())
+            );
+            self.fail(now, turn.pod, ConditionReason::Unschedulable, why);
+        }
+        if !std::mem::take(&mut self.bindings.turnstile.stirred) {
+            return;
+        }
+        let waiting: Vec<PodId> = self.bindings.turnstile.waiting.iter().map(|turn| turn.pod).collect();
+        for pod in waiting {
+            if self.admitted_before(pod).is_none() {
+                self.bindings.turnstile.leave(pod);
+                self.bind_now(pod);
+            }
+        }
+        self.bindings.turnstile.stirred = false;
+    }
+
+    /// A pod on the same node that asks alike, whose bind is out or done, and which kubelet has not admitted.
+    fn admitted_before(&self, pod: PodId) -> Option<PodId> {
+        let entry = self.state.pod(pod)?;
+        let node = entry.placed.as_ref()?.node;
+        let ours = &self.state.class(entry.class).spec.gpu;
+        if ours.is_none() || !self.is_steered(node) {
+            return None;
+        }
+        self.state.node(node)?.pods().iter().copied().find(|other| {
+            let Some(entry) = self.state.pod(*other).filter(|p| p.id != pod && p.started_at.is_none()) else {
+                return false;
+            };
+            !self.bindings.is_early(*other) && asks_alike(ours, &self.state.class(entry.class).spec.gpu)
+        })
+    }
+
+    fn is_steered(&self, node: NodeId) -> bool {
+        self.state.node(node).and_then(|n| n.report()).is_some_and(|report| report.steered)
+    }
+}
+
+/// Whether kubelet may ask for a container of each in the same words.
+fn asks_alike(a: &GpuRequest, b: &GpuRequest) -> bool {
+    asks(a).any(|ask| asks(b).any(|other| ask == other))
+}
+
+/// The resource that kubelet counts, and how many of it, container by container.
+fn asks(request: &GpuRequest) -> impl Iterator<Item = (Counted<'_>, u32)> {
+    request.containers.iter().flat_map(|c| &c.demands).map(|demand| match demand {
+        Demand::Cards { count } => (Counted::Cards, *count),
+        Demand::Share { count, .. } | Demand::Seats { count } => (Counted::Seats, *count),
+        Demand::Slices { profile, count } => (Counted::Slices(profile), *count),
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted<'a> {
+    Cards,
+    Seats,
+    Slices(&'a str),
+}

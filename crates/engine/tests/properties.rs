@@ -167,7 +167,12 @@ fn incremental_is_full(ops: &[Op], policy: Policy) -> Result<(), TestCaseError> 
         }
         let mut got = None;
         loop {
-            match world.engine.poll(world.now) {
+            let step = world.engine.poll(world.now);
+            // Its bind may have to wait for that of another pod.
+            if let (None, Some(PodPhase::Placed { node, .. })) = (&got, world.engine.explain(&uid).map(|e| e.phase)) {
+                got = Some(node);
+            }
+            match step {
                 Step::Act(Action::Bind { uid: bound, node, ticket, allocation, .. }) => {
                     if bound == uid {
                         got = Some(node.clone());

@@ -185,7 +185,9 @@ pub fn pods(world: &World, at_rest: bool) {
             (None, PodPhase::Terminating) => assert!(pod.terminating, "{} is lost", pod.name),
             (None, PodPhase::Placed { bound: false, .. }) => {
                 let open = world.open.iter().any(|o| o.uid == pod.uid);
-                let held = world.holds && world.engine.next_wakeup().is_some();
+                // An agent's node takes pods that ask alike one after another.
+                let steered = world.reports.values().any(|r| r.steered) && !world.open.is_empty();
+                let held = (world.holds && world.engine.next_wakeup().is_some()) || steered;
                 assert!(open || held || !at_rest, "{} is in flight, and nothing is open for it", pod.name);
             }
             (None, PodPhase::Waiting(place)) => {

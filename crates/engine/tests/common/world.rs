@@ -107,6 +107,7 @@ impl World {
                 pod.scheduler = if size.is_multiple_of(2) { "other".into() } else { pod.scheduler };
                 pod.gates.clear();
                 pod.assignment = Some(self.assignment(&pod, node, record));
+                pod.started_at = Some(self.now);
                 self.admit(pod);
             }
             Op::Update(n, how) => self.update(n, how),
@@ -353,8 +354,8 @@ impl World {
             return;
         }
         let uid = free[usize::from(pod) % free.len()].clone();
-        let assignment = self.assignment(&self.pods[&uid], node, record);
-        self.pods.entry(uid.clone()).and_modify(|p| p.assignment = Some(assignment));
+        let (assignment, now) = (self.assignment(&self.pods[&uid], node, record), self.now);
+        self.pods.entry(uid.clone()).and_modify(|p| (p.assignment, p.started_at) = (Some(assignment), Some(now)));
         self.show(&uid);
     }
 
@@ -373,6 +374,7 @@ impl World {
         let outcome = if takes_effect { Outcome::Done } else { Outcome::Failed("the API server refused".into()) };
         if takes_effect && let (Some((node, allocation)), Some(pod)) = (open.bind, self.pods.get_mut(&uid)) {
             pod.assignment = Some(Assignment { node, allocation: Some(allocation) });
+            pod.started_at = Some(self.now);
             if watch_first {
                 self.show(&uid);
             }

@@ -55,7 +55,7 @@ matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own 
 		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
 		export KUBERNETES_MINOR=$$minor; \
-		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test agent_policies --test control_plane --test up; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test live; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 		DIFFERENTIAL_PLACEMENTS=$(PLACEMENTS) DIFFERENTIAL_SEED=$(SEED) \

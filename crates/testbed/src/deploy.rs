@@ -23,6 +23,10 @@ pub const NAMESPACE: &str = "gpu-scheduler";
 pub const ACCOUNT: &str = "gpu-scheduler";
 /// The policy that keeps others from writing [`RECORD`], and its binding.
 pub const POLICY: &str = "gpu-scheduler-allocation";
+/// The policy that refuses requests that make no sense.
+pub const REQUESTS_POLICY: &str = "gpu-scheduler-requests";
+/// The resource that kubelet counts for a share.
+pub const SEATS: &str = "nvidia.com/gpu.shared";
 /// The annotation that the policy is about.
 pub const RECORD: &str = "gpu-scheduler/allocation";
 
@@ -37,7 +41,20 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// A file cannot be read, or is no YAML of Kubernetes objects.
 pub fn manifests() -> Result<Vec<DynamicObject>, ControlPlaneError> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    manifests_in("deploy")
+}
+
+/// All objects of `deploy/agent/`: what comes to a cluster with the node agent.
+///
+/// # Errors
+///
+/// As [`manifests`].
+pub fn agent_manifests() -> Result<Vec<DynamicObject>, ControlPlaneError> {
+    manifests_in("deploy/agent")
+}
+
+fn manifests_in(folder: &str) -> Result<Vec<DynamicObject>, ControlPlaneError> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let failed = |path: &Path| {
         let what = format!("could not read {}", path.display());
         move |source| ControlPlaneError::System { what, source }
@@ -74,6 +91,33 @@ pub async fn install(cluster: &ControlPlane) -> Result<Access, ControlPlaneError
     }
     until_enforced(client).await?;
     cluster.access_for_service_account(NAMESPACE, ACCOUNT).await
+}
+
+/// Applies the policies of `deploy/agent/`, and waits until they are in force.
+///
+/// # Errors
+///
+/// The API server refuses one, or they do not come into force.
+pub async fn install_agent_policies(cluster: &ControlPlane) -> Result<(), ControlPlaneError> {
+    let mut objects = agent_manifests()?;
+    objects.retain(|object| kind_of(object).contains("AdmissionPolicy"));
+    let client = cluster.client();
+    apply(&client, &objects).await?;
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let lonely = PodObject::new("are-the-policies-in-force").limit("gpu-scheduler/gpus", "1").build();
+    until_answered(
+        &pods,
+        &lonely,
+        "the policy of requests",
+        |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(REQUESTS_POLICY)),
+    )
+    .await?;
+    let share = PodObject::new("are-the-policies-in-force").limit("gpu-scheduler/memory", "1Gi").build();
+    until_answered(&pods, &share, "the policy of seats", |answer| {
+        let limits = |pod: &Pod| pod.spec.as_ref()?.containers[0].resources.as_ref()?.limits.clone();
+        answer.as_ref().is_ok_and(|pod| limits(pod).is_some_and(|limits| limits.contains_key(SEATS)))
+    })
+    .await
 }
 
 /// Applies objects, one after the other, by server-side apply.
@@ -119,17 +163,35 @@ fn is_served(definition: &CustomResourceDefinition) -> bool {
 async fn until_enforced(client: Client) -> Result<(), ControlPlaneError> {
     let pods: Api<Pod> = Api::namespaced(client, "default");
     let pod = PodObject::new("is-the-policy-in-force").annotation(RECORD, "{}").build();
+    until_answered(
+        &pods,
+        &pod,
+        &format!("the policy {POLICY}"),
+        |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(POLICY)),
+    )
+    .await
+}
+
+/// Asks, without creating the pod, until the answer is as it is to be.
+async fn until_answered(
+    pods: &Api<Pod>,
+    pod: &Pod,
+    what: &str,
+    wanted: impl Fn(&kube::Result<Pod>) -> bool,
+) -> Result<(), ControlPlaneError> {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let last = match pods.create(&params, &pod).await {
-            Err(kube::Error::Api(status)) if status.message.contains(POLICY) => return Ok(()),
-            Err(error) => format!("; the last answer was {error}"),
-            Ok(_) => "; a pod with a record is still accepted".to_owned(),
-        };
+        let answer = pods.create(&params, pod).await;
+        if wanted(&answer) {
+            return Ok(());
+        }
         if Instant::now() >= deadline {
-            let what = format!("the policy {POLICY} to be in force");
-            return Err(ControlPlaneError::Waited { what, patience: PATIENCE, last });
+            let last = match answer {
+                Err(error) => format!("; the last answer was {error}"),
+                Ok(_) => "; pods are accepted as they are".to_owned(),
+            };
+            return Err(ControlPlaneError::Waited { what: format!("{what} to be in force"), patience: PATIENCE, last });
         }
         sleep(PAUSE).await;
     }

@@ -1,0 +1,106 @@
+//! What `deploy/agent/` promises of a real API server: shares get their seats, and nonsense is refused with a word of help.
+
+use gpu_scheduler_testbed::control_plane::{ControlPlane, Options};
+use gpu_scheduler_testbed::deploy::{REQUESTS_POLICY, SEATS, install_agent_policies};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+const MEMORY: &str = "gpu-scheduler/memory";
+const COMPUTE: &str = "gpu-scheduler/compute";
+const GPUS: &str = "gpu-scheduler/gpus";
+const CARDS: &str = "nvidia.com/gpu";
+
+fn container(name: &str, limits: &Value) -> Value {
+    json!({"name": name, "image": "x", "resources": {"limits": limits}})
+}
+
+fn pod(init: &[Value], containers: &[Value]) -> Pod {
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"initContainers": init, "containers": containers},
+    });
+    serde_json::from_value(pod).expect("a pod")
+}
+
+/// Limits and requests of each container's seat, init containers first.
+fn seats(pod: &Pod) -> Vec<(Option<String>, Option<String>)> {
+    let spec = pod.spec.as_ref().expect("a spec");
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.map(|c| {
+        let resources = c.resources.clone().unwrap_or_default();
+        let seat = |list: Option<
+            std::collections::BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>,
+        >| { list.and_then(|list| list.get(SEATS).map(|q| q.0.clone())) };
+        (seat(resources.limits), seat(resources.requests))
+    })
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_of_the_agent() {
+    let cluster = ControlPlane::start(Options::default()).await.expect("a control plane");
+    install_agent_policies(&cluster).await.expect("policies");
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+
+    let seat = |n: &str| (Some(n.to_owned()), Some(n.to_owned()));
+    let none = (None, None);
+    let plain = container("plain", &json!({"cpu": "1"}));
+    for (what, init, containers, expected) in [
+        (
+            "no share",
+            vec![],
+            vec![plain.clone(), container("gpu", &json!({CARDS: "1"}))],
+            vec![none.clone(), none.clone()],
+        ),
+        ("a share", vec![], vec![container("a", &json!({MEMORY: "8Gi"}))], vec![seat("1")]),
+        ("several cards", vec![], vec![container("a", &json!({MEMORY: "8Gi", GPUS: "2"}))], vec![seat("2")]),
+        (
+            "some of several",
+            vec![container("init", &json!({MEMORY: "1Gi"})), container("second", &json!({"cpu": "1"}))],
+            vec![plain.clone(), container("a", &json!({MEMORY: "8Gi", COMPUTE: "30", "cpu": "2"}))],
+            vec![seat("1"), none.clone(), none.clone(), seat("1")],
+        ),
+        ("its own", vec![], vec![container("a", &json!({MEMORY: "8Gi", SEATS: "1"}))], vec![seat("1")]),
+        ("seats alone", vec![], vec![container("a", &json!({SEATS: "3"}))], vec![seat("3")]),
+    ] {
+        let given = pods.create(&dry, &pod(&init, &containers)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(seats(&given), expected, "{what}");
+        let spec = given.spec.expect("a spec");
+        assert_eq!(spec.containers.len(), containers.len(), "{what}");
+        let kept = |c: &Value| c["resources"]["limits"].as_object().expect("limits").clone();
+        for (before, after) in containers.iter().zip(&spec.containers) {
+            let limits = after.resources.as_ref().and_then(|r| r.limits.clone()).unwrap_or_default();
+            for (name, amount) in kept(before) {
+                assert_eq!(limits.get(&name).map(|q| json!(q.0)), Some(amount), "{what}: {name}");
+            }
+        }
+    }
+
+    for (what, limits, text) in [
+        ("compute alone", json!({COMPUTE: "30"}), "add the memory per card, such as gpu-scheduler/memory: 8Gi"),
+        ("cards alone", json!({GPUS: "2"}), "without gpu-scheduler/memory"),
+        ("both", json!({MEMORY: "8Gi", CARDS: "1"}), "asks for both nvidia.com/gpu and a share"),
+        ("too much", json!({MEMORY: "8Gi", COMPUTE: "101"}), "101; write whole percent of one card, from 1 to 100"),
+        ("nothing", json!({MEMORY: "8Gi", COMPUTE: "0"}), "write whole percent of one card, from 1 to 100"),
+        ("no memory", json!({MEMORY: "0"}), "write bytes per card, more than 0, such as 8Gi"),
+        ("too many seats", json!({MEMORY: "8Gi", SEATS: "2"}), "a share has one seat on each card, so write 1"),
+    ] {
+        for init in [true, false] {
+            let faulty = container("faulty", &limits);
+            let (init, containers) =
+                if init { (vec![faulty], vec![plain.clone()]) } else { (vec![], vec![plain.clone(), faulty]) };
+            match pods.create(&dry, &pod(&init, &containers)).await {
+                Err(kube::Error::Api(status)) => {
+                    let message = &status.message;
+                    assert!(message.contains(REQUESTS_POLICY) && message.contains("\"faulty\""), "{what}: {message}");
+                    assert!(message.contains(text), "{what}: {message}");
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+    cluster.stop();
+}

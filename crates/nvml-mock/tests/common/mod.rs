@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(unsafe_code, reason = "what nvml-wrapper does not cover is called as C does it")]
 
+pub mod mig;
+
 use gpu_scheduler_nvml_mock::{Installation, Node};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlReturn_t};

@@ -1,4 +1,6 @@
 //! What the tests of the built library have in common.
+
+#![allow(clippy::unwrap_used, reason = "what a test sets up must be there")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(unsafe_code, reason = "what nvml-wrapper does not cover is called as C does it")]
 

@@ -154,8 +154,8 @@ exports! {
     };
 
     fn nvmlDeviceGetGpuFabricInfoV(device: DeviceHandle, info: Pointer<nvmlGpuFabricInfo_v3_t>) => |driver| {
-        let edition = info.cast::<c_uint>().get()?;
         let fabric = fabric(driver.gpu(device.number())?)?;
+        let edition = info.cast::<c_uint>().get()?;
         let (second, third) = (version::<nvmlGpuFabricInfo_v2_t>(2), version::<nvmlGpuFabricInfo_v3_t>(3));
         if edition == second {
             info.cast().set(nvmlGpuFabricInfo_v2_t {

@@ -295,7 +295,7 @@ impl World {
             devices.pop();
         }
         let updated_at = Timestamp(self.now.0.saturating_sub(u64::from(op.age) * 1000));
-        let report = DeviceReport { node: name.clone(), updated_at, steered: updated_at.0 % 3 == 0, devices };
+        let report = DeviceReport { node: name.clone(), updated_at, steered: updated_at.0.is_multiple_of(3), devices };
         self.reports.insert(name, report.clone());
         self.send(Event::DevicesReported(Box::new(report)));
     }

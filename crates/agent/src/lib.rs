@@ -1,5 +1,7 @@
 //! One node's GPUs: found, handed out through kubelet, labelled, reported and measured.
 //!
+//! So far: what a node has, as values, and kubelet's protocols. No command starts it yet.
+//!
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 

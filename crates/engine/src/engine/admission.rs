@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::ConditionReason;
 use crate::engine::Engine;
 use crate::model::{Demand, GpuRequest, Millis, NodeId, PodId, Timestamp};
+use crate::state::Stage;
 
 /// How long a bind waits for the kubelet of its node before the pod looks again.
 const PATIENCE: Millis = Millis(60_000);
@@ -95,7 +96,8 @@ impl Engine {
             let Some(entry) = self.state.pod(*other).filter(|p| p.id != pod && p.started_at.is_none()) else {
                 return false;
             };
-            !self.bindings.is_early(*other) && asks_alike(ours, &self.state.class(entry.class).spec.gpu)
+            let bound = entry.placed.as_ref().is_some_and(|p| p.stage == Stage::Bound);
+            (bound || self.bindings.is_out(*other)) && asks_alike(ours, &self.state.class(entry.class).spec.gpu)
         })
     }
 

@@ -67,6 +67,11 @@ impl Bindings {
         matches!(self.stages.get(&pod), Some(Stage::Waiting | Stage::Preparing(_) | Stage::Queued))
     }
 
+    /// Whether the pod's bind is out, and not answered yet.
+    pub fn is_out(&self, pod: PodId) -> bool {
+        matches!(self.stages.get(&pod), Some(Stage::Binding(_)))
+    }
+
     /// When the first wait ends. `O(held pods)`.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.waiting.values().copied().chain(self.turnstile.next_deadline()).min()

@@ -5,6 +5,12 @@
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod health;
+pub mod host;
 pub mod inventory;
 pub mod kubelet;
+pub mod nvml;
 pub mod pods;
+
+#[cfg(test)]
+mod fixtures;

@@ -45,6 +45,18 @@ text_id! {
     PciBusId
 }
 
+impl PciBusId {
+    /// As the kernel writes it: small letters, and four digits for the domain where they are enough. The same for a place
+    /// however it was written.
+    pub fn in_sysfs(&self) -> String {
+        let lower = self.0.to_ascii_lowercase();
+        match lower.split_once(':') {
+            Some((domain, rest)) if rest.contains(':') => format!("{:0>4}:{rest}", domain.trim_start_matches('0')),
+            _ => lower,
+        }
+    }
+}
+
 /// A card's place in NVML's enumeration. It may change with a reboot; UUIDs do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -87,5 +99,25 @@ impl DeviceUuid {
 impl fmt::Display for DeviceUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_on_the_bus() {
+        for (text, expected) in [
+            ("00000000:07:00.0", "0000:07:00.0"),
+            ("0000:07:00.0", "0000:07:00.0"),
+            ("0000:0F:00.0", "0000:0f:00.0"),
+            ("00010000:0F:00.0", "10000:0f:00.0"),
+            ("00000009:01:00.0", "0009:01:00.0"),
+            ("07:00.0", "07:00.0"),
+            ("", ""),
+        ] {
+            assert_eq!(PciBusId::from(text).in_sysfs(), expected, "{text}");
+        }
     }
 }

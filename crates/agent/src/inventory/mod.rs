@@ -4,9 +4,11 @@
 
 mod card;
 mod ids;
+mod seen;
 
 pub use card::{Card, ComputeCapability, Link, LinkPeer, Mig, MigDevice, MigProfile, Placement};
 pub use ids::{CardIndex, DeviceUuid, GpuUuid, MigUuid, Minor, PciBusId};
+pub use seen::{DeviceHealth, Seen};
 
 /// What a node has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

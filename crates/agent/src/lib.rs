@@ -1,16 +1,22 @@
 //! One node's GPUs: found, handed out through kubelet, labelled, reported and measured.
 //!
-//! So far: what a node has, as values, and kubelet's protocols. No command starts it yet.
+//! So far: what a node has and how it is, whose processes are on it, NVIDIA's configuration and the resources that follow
+//! from it. No command starts it yet.
 //!
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod config;
+mod folder;
 pub mod health;
 pub mod host;
 pub mod inventory;
 pub mod kubelet;
 pub mod nvml;
 pub mod pods;
+pub mod resources;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod testing;

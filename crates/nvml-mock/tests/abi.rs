@@ -1,5 +1,6 @@
 //! The library keeps to C's side of the contract, whatever it is given.
 #![allow(unsafe_code, reason = "the library is called as C does it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod common;
 

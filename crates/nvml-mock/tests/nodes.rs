@@ -7,6 +7,7 @@ use gpu_scheduler_nvml_mock::Node;
 use nvml_wrapper::enum_wrappers::device::Brand;
 
 /// What is expected of one card.
+#[derive(Clone)]
 struct Card {
     name: &'static str,
     brand: Brand,
@@ -68,12 +69,6 @@ fn shipped() -> Vec<(&'static str, &'static str, Vec<Card>)> {
             ],
         ),
     ]
-}
-
-impl Clone for Card {
-    fn clone(&self) -> Self {
-        Self { brand: self.brand.clone(), ..*self }
-    }
 }
 
 #[test]

@@ -1,5 +1,4 @@
 //! The nodes that are shipped, as a user of NVML sees them.
-#![allow(clippy::macro_metavars_in_unsafe, reason = "the macro for raw calls takes plain values")]
 
 mod common;
 
@@ -8,6 +7,7 @@ use gpu_scheduler_nvml_mock::Node;
 use nvml_wrapper::enum_wrappers::device::Brand;
 
 /// What is expected of one card.
+#[derive(Clone)]
 struct Card {
     name: &'static str,
     brand: Brand,
@@ -69,12 +69,6 @@ fn shipped() -> Vec<(&'static str, &'static str, Vec<Card>)> {
             ],
         ),
     ]
-}
-
-impl Clone for Card {
-    fn clone(&self) -> Self {
-        Self { brand: self.brand, ..*self }
-    }
 }
 
 #[test]

@@ -146,6 +146,11 @@ impl Health {
         health
     }
 
+    /// Whether the card did not answer when it was last asked.
+    pub fn is_lost(&self, card: &GpuUuid) -> bool {
+        self.faults.contains_key(card)
+    }
+
     /// The last XID of a card, critical or not, since the agent runs.
     pub fn last_xid(&self, card: &GpuUuid) -> Option<u64> {
         self.last_xid.get(card).copied()

@@ -6,15 +6,18 @@
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod collect;
 pub mod config;
 mod folder;
 pub mod health;
 pub mod host;
 pub mod inventory;
 pub mod kubelet;
+pub mod labels;
 pub mod nvml;
 pub mod pods;
 pub mod resources;
+pub mod usage;
 
 #[cfg(test)]
 mod fixtures;

@@ -3,8 +3,8 @@
 use gpu_scheduler_engine::model::Mib;
 
 use crate::inventory::{
-    Card, CardIndex, ComputeCapability, GpuUuid, Inventory, Link, LinkPeer, Mig, MigDevice, MigProfile, MigUuid, Minor,
-    PciBusId, Placement,
+    Card, CardIndex, ComputeCapability, GpuUuid, Inventory, Mig, MigDevice, MigProfile, MigUuid, Minor, PciBusId,
+    Placement,
 };
 
 /// Card `n`: `GPU-<n>`, 80 GiB, of capability 8.0, no MIG, no links; cards from 4 on are on NUMA node 1.
@@ -41,14 +41,6 @@ pub fn partitioned(n: u32, profiles: &[&str]) -> Card {
         }
     };
     Card { mig: Mig::Enabled((0..).zip(profiles).map(device).collect()), ..card(n) }
-}
-
-/// Direct links between two cards, both ways.
-pub fn linked(cards: &mut [Card], a: usize, b: usize, lanes: u32) {
-    for (from, to) in [(a, b), (b, a)] {
-        let peer = LinkPeer::Card(cards[to].uuid.clone());
-        cards[from].links.push(Link { peer, lanes });
-    }
 }
 
 /// A node of these cards.

@@ -1,6 +1,4 @@
 //! The library keeps to C's side of the contract, whatever it is given.
-#![allow(clippy::macro_metavars_in_unsafe, reason = "the macro for raw calls takes plain values")]
-#![allow(clippy::unwrap_used, reason = "what a test sets up must be there")]
 #![allow(unsafe_code, reason = "the library is called as C does it")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

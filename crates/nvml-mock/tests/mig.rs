@@ -1,5 +1,4 @@
 //! Cards are divided by the rules of their model, and stay so.
-#![allow(clippy::macro_metavars_in_unsafe, reason = "the macro for raw calls takes plain values")]
 #![allow(unsafe_code, reason = "nvml-wrapper reads MIG and does not write it")]
 
 mod common;

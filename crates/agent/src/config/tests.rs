@@ -56,7 +56,9 @@ imex: {channelIDs: [0], required: true}
 
 #[test]
 fn nothing_said_is_the_defaults() {
-    for text in ["", "# nothing\n", "version: v1\n", "{}", "flags:\nsharing: {}\nimex: null\n", "flags: {plugin: , gfd: }"] {
+    for text in
+        ["", "# nothing\n", "version: v1\n", "{}", "flags:\nsharing: {}\nimex: null\n", "flags: {plugin: , gfd: }"]
+    {
         let read = read(text);
         assert_eq!(read, Ok(Read { config: Config::defaults(), warnings: vec![] }), "{text:?}");
     }
@@ -187,7 +189,9 @@ fn variables_that_make_no_sense() {
 fn which_file_a_node_takes() {
     use Fallback::{Empty, Named, Single};
     let file = |name: &str| Ok(Choice::File(name.to_owned()));
-    let cases: [(Option<&str>, Option<&str>, &[&str], &[Fallback], Result<Choice, &str>); 10] = [
+    /// Label, default, files, fallbacks, and what is chosen.
+    type Case<'a> = (Option<&'a str>, Option<&'a str>, &'a [&'a str], &'a [Fallback], Result<Choice, &'a str>);
+    let cases: [Case<'_>; 10] = [
         (Some("a"), Some("b"), &["a", "b"], &[], file("a")),
         (None, Some("b"), &["a", "b"], &[], file("b")),
         (Some(""), None, &["a", "default"], &[Named, Single, Empty], file("default")),

@@ -1,6 +1,4 @@
 //! What the tests of the built library have in common.
-
-#![allow(clippy::unwrap_used, reason = "what a test sets up must be there")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![allow(unsafe_code, reason = "what nvml-wrapper does not cover is called as C does it")]

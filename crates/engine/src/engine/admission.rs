@@ -33,9 +33,7 @@ struct Turn {
 impl Turnstile {
     /// A pod waits no more.
     pub fn leave(&mut self, pod: PodId) {
-        let before = self.waiting.len();
         self.waiting.retain(|turn| turn.pod != pod);
-        self.stirred |= self.waiting.len() != before;
     }
 
     /// A pod or its bind changed: whoever waits may have waited for that.
@@ -55,7 +53,6 @@ impl Engine {
         if self.admitted_before(pod).is_none() {
             return false;
         }
-        self.bindings.turnstile.leave(pod);
         self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
         true
     }
@@ -81,7 +78,6 @@ impl Engine {
                 self.bind_now(pod);
             }
         }
-        self.bindings.turnstile.stirred = false;
     }
 
     /// A pod on the same node that asks alike, whose bind is out or done, and which kubelet has not admitted.

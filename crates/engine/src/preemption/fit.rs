@@ -47,31 +47,38 @@ pub(crate) fn fits_beside_nominated(
     if others.is_empty() {
         return None;
     }
+    let asks_gpu = !class.spec.gpu.is_none();
     // On the cards that it would really have, whoever room is made for must still find theirs.
-    if !class.spec.gpu.is_none()
-        && cards_remain(what_if, &others, node, None)
-        && !cards_remain(what_if, &others, node, Some((pod, class)))
-    {
-        let reasons = SmallVec::from_iter([Reason::Nominated]);
-        return Some(Rejection { plugin: NOMINATED, permanent: false, reasons });
+    if asks_gpu && !cards_remain(what_if, &others, node, (pod, class)) {
+        return Some(no_room());
     }
     what_if.transaction(|what_if| {
-        release_leaving(what_if, node);
-        let mut homeless = false;
-        for other in others {
-            let Some(class) = what_if.pod(other).map(|p| what_if.class(p.class).clone()) else { continue };
-            let Some(state) = what_if.node(node) else { continue };
-            let placement = find_cards(what_if, &class, state, CardChoice::SmallestRemainder);
-            homeless |= placement.is_err();
-            what_if.place(other, node, &placement.unwrap_or_else(|_| Placement::default()));
-        }
-        if homeless && !class.spec.gpu.is_none() {
-            let reasons = SmallVec::from_iter([Reason::Nominated]);
-            return Resolution::Rollback(Some(Rejection { plugin: NOMINATED, permanent: false, reasons }));
+        let all_have_cards = settle_awaited(what_if, &others, node);
+        if asks_gpu && !all_have_cards {
+            return Resolution::Rollback(Some(no_room()));
         }
         let pre = profile.pre_filter(what_if, class);
         Resolution::Rollback(rejection(what_if, profile, class, &pre, node))
     })
+}
+
+fn no_room() -> Rejection {
+    Rejection { plugin: NOMINATED, permanent: false, reasons: SmallVec::from_iter([Reason::Nominated]) }
+}
+
+/// Places those that room is made for, on what is left once who leaves has left; whoever finds no cards is there without.
+/// Returns whether all found theirs.
+fn settle_awaited(what_if: &mut Transaction<'_>, others: &[PodId], node: NodeId) -> bool {
+    release_leaving(what_if, node);
+    let mut all_have_cards = true;
+    for other in others {
+        let Some(class) = what_if.pod(*other).map(|p| what_if.class(p.class).clone()) else { continue };
+        let Some(state) = what_if.node(node) else { continue };
+        let placement = find_cards(what_if, &class, state, CardChoice::SmallestRemainder);
+        all_have_cards &= placement.is_ok();
+        what_if.place(*other, node, &placement.unwrap_or_else(|_| Placement::default()));
+    }
+    all_have_cards
 }
 
 /// Gives back what pods hold that are being deleted.
@@ -85,25 +92,15 @@ fn release_leaving(what_if: &mut Transaction<'_>, node: NodeId) {
 }
 
 /// Whether `others` find cards on the node once who leaves has left, after `first` has taken its own now.
-fn cards_remain(what_if: &mut Transaction<'_>, others: &[PodId], node: NodeId, first: Option<(PodId, &Class)>) -> bool {
+fn cards_remain(what_if: &mut Transaction<'_>, others: &[PodId], node: NodeId, first: (PodId, &Class)) -> bool {
+    let (pod, class) = first;
     what_if.transaction(|what_if| {
-        if let Some((pod, class)) = first {
-            let Some(state) = what_if.node(node) else { return Resolution::Rollback(true) };
-            // That it has none now is for the filters to say.
-            let Ok(placement) = find_cards(what_if, class, state, CardChoice::SmallestRemainder) else {
-                return Resolution::Rollback(true);
-            };
-            what_if.place(pod, node, &placement);
-        }
-        release_leaving(what_if, node);
-        for other in others {
-            let Some(class) = what_if.pod(*other).map(|p| what_if.class(p.class).clone()) else { continue };
-            let Some(state) = what_if.node(node) else { continue };
-            match find_cards(what_if, &class, state, CardChoice::SmallestRemainder) {
-                Ok(placement) => what_if.place(*other, node, &placement),
-                Err(_) => return Resolution::Rollback(false),
-            }
-        }
-        Resolution::Rollback(true)
+        let Some(state) = what_if.node(node) else { return Resolution::Rollback(true) };
+        // That it has none now is for the filters to say.
+        let Ok(placement) = find_cards(what_if, class, state, CardChoice::SmallestRemainder) else {
+            return Resolution::Rollback(true);
+        };
+        what_if.place(pod, node, &placement);
+        Resolution::Rollback(settle_awaited(what_if, others, node))
     })
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Run, bound, gpu_node, gpu_pod, report, whole};
-use gpu_scheduler_engine::model::{Pod, PodGroup, PodGroupName, Timestamp};
-use gpu_scheduler_engine::{Action, Event, Outcome, PodPhase, Policy};
+use common::{Run, bound, gpu_node, gpu_pod, group_name, report, whole};
+use gpu_scheduler_engine::model::{Pod, Timestamp};
+use gpu_scheduler_engine::{Action, Outcome, PodPhase, Policy};
 
 /// A node of four cards, whose agent hands out by records or not.
 fn run(steered: bool) -> Run {
@@ -13,7 +13,7 @@ fn run(steered: bool) -> Run {
     run.nodes([node.clone()]);
     let mut report = report(&node, 1_000_000, 0);
     report.steered = steered;
-    run.engine.handle(run.now, Event::DevicesReported(Box::new(report)));
+    run.report(report);
     run
 }
 
@@ -89,9 +89,8 @@ fn a_kubelet_that_does_not_answer_is_not_waited_for_for_ever() {
 #[test]
 fn a_gang_is_placed_at_once_and_bound_one_by_one() {
     let mut run = run(true);
-    let name = PodGroupName { namespace: "default".into(), name: "g".into() };
-    let facts = PodGroup { name: name.clone(), min_count: Some(3), disrupted_as_one: false, priority: 0 };
-    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+    let name = group_name("g");
+    run.group(&name, Some(3));
     let member = |pod: &str| Pod { group: Some(name.clone()), ..gpu_pod(pod, whole(1)) };
     run.pods(["a", "b", "c"].map(member));
     let mut all = Vec::new();

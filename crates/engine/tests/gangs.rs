@@ -2,23 +2,18 @@
 
 mod common;
 
-use common::{Run, asking, pod, sized};
-use gpu_scheduler_engine::model::{Pod, PodGroup, PodGroupName, Quantity};
-use gpu_scheduler_engine::{Event, Policy};
-
-fn name() -> PodGroupName {
-    PodGroupName { namespace: "default".into(), name: "g".into() }
-}
+use common::{Run, asking, group_name, pod, sized};
+use gpu_scheduler_engine::Policy;
+use gpu_scheduler_engine::model::{Pod, Quantity};
 
 fn member(uid: &str, cpus: i64) -> Pod {
-    Pod { group: Some(name()), ..asking(pod(uid), "cpu", Quantity::units(cpus)) }
+    Pod { group: Some(group_name("g")), ..asking(pod(uid), "cpu", Quantity::units(cpus)) }
 }
 
 fn run(min_count: Option<u32>) -> Run {
     let mut run = Run::policy(Policy::Spread);
     run.nodes([sized("n", 4000, 8192)]);
-    let facts = PodGroup { name: name(), min_count, disrupted_as_one: false, priority: 0 };
-    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+    run.group(&group_name("g"), min_count);
     run
 }
 
@@ -49,8 +44,7 @@ fn a_group_that_is_not_there_is_waited_for() {
     run.pods([member("a", 1)]);
     run.settle();
     assert_eq!(run.node_of("a"), None);
-    let facts = PodGroup { name: name(), min_count: None, disrupted_as_one: false, priority: 0 };
-    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+    run.group(&group_name("g"), None);
     run.settle();
     assert_eq!(run.node_of("a").as_deref(), Some("n"));
 }

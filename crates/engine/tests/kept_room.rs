@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Run, asking, bound, pod, sized};
-use gpu_scheduler_engine::model::{Node, Pod, PodGroup, PodGroupName, Quantity, Timestamp};
+use common::{Run, asking, bound, group_name, pod, sized};
+use gpu_scheduler_engine::model::{Node, Pod, Quantity, Timestamp};
 use gpu_scheduler_engine::{Action, Config, Event, Policy, Step};
 
 fn cpus(name: &str, cpus: i64, priority: i32) -> Pod {
@@ -14,17 +14,17 @@ fn four(name: &str) -> Node {
     sized(name, 4000, 8192)
 }
 
-fn gname() -> PodGroupName {
-    PodGroupName { namespace: "default".into(), name: "g".into() }
-}
-
 fn member(p: Pod) -> Pod {
-    Pod { group: Some(gname()), ..p }
+    Pod { group: Some(group_name("g")), ..p }
 }
 
-fn gang(run: &mut Run, n: u32) {
-    let facts = PodGroup { name: gname(), min_count: Some(n), disrupted_as_one: false, priority: 0 };
-    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+/// Two nodes, each full with one pod: `vm`, and `vn` with this priority.
+fn two_full(priority: i32) -> Run {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m"), four("n")]);
+    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, priority), "n", None)]);
+    run.settle();
+    run
 }
 
 /// One step a poll.
@@ -47,7 +47,7 @@ fn a_gang_does_not_eat_the_turn_of_others() {
     run.nodes([four("n")]);
     run.pods([bound(cpus("x", 4, 0), "n", None)]);
     run.settle();
-    gang(&mut run, 2);
+    run.group(&group_name("g"), Some(2));
     run.pods([at(member(cpus("a", 4, 0)), 1), at(member(cpus("b", 4, 0)), 2), at(cpus("plain", 4, 0), 3)]);
     run.settle();
     run.delete("x");
@@ -57,10 +57,7 @@ fn a_gang_does_not_eat_the_turn_of_others() {
 
 #[test]
 fn whoever_is_displaced_looks_elsewhere() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m"), four("n")]);
-    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
-    run.settle();
+    let mut run = two_full(1);
     run.pods([cpus("low", 4, 5)]);
     let mut all = evicted(&run.rest());
     run.pods([cpus("high", 4, 10)]);
@@ -72,10 +69,7 @@ fn whoever_is_displaced_looks_elsewhere() {
 
 #[test]
 fn whoever_is_displaced_looks_elsewhere_in_another_class_too() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m"), four("n")]);
-    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
-    run.settle();
+    let mut run = two_full(1);
     run.pods([cpus("low", 3, 5)]);
     let mut all = evicted(&run.rest());
     run.pods([cpus("high", 4, 10)]);
@@ -86,15 +80,12 @@ fn whoever_is_displaced_looks_elsewhere_in_another_class_too() {
     assert_eq!(all, ["vm", "vn"]);
 }
 
-#[test]
-fn the_kept_node_is_deleted() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m"), four("n")]);
-    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
-    run.settle();
+/// What happens to the node that is kept for `boss`: it makes room on the other one.
+fn kept_node_goes(gone: impl FnOnce(&mut Run)) {
+    let mut run = two_full(1);
     run.pods([cpus("boss", 4, 5)]);
     assert_eq!(evicted(&run.rest()), ["vm"]);
-    run.engine.handle(run.now, Event::NodeDeleted { name: "m".into() });
+    gone(&mut run);
     let mut all = run.rest();
     run.delete("vm");
     all.extend(run.rest());
@@ -102,18 +93,15 @@ fn the_kept_node_is_deleted() {
 }
 
 #[test]
+fn the_kept_node_is_deleted() {
+    kept_node_goes(|run| run.engine.handle(run.now, Event::NodeDeleted { name: "m".into() }));
+}
+
+#[test]
 fn the_kept_node_is_cordoned() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m"), four("n")]);
-    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 1), "n", None)]);
-    run.settle();
-    run.pods([cpus("boss", 4, 5)]);
-    assert_eq!(evicted(&run.rest()), ["vm"]);
-    run.nodes([Node { unschedulable: true, ..four("m") }]);
-    let mut all = run.rest();
-    run.delete("vm");
-    all.extend(run.rest());
-    assert_eq!(evicted(&all), ["vn"]);
+    kept_node_goes(|run| {
+        run.nodes([Node { unschedulable: true, ..four("m") }]);
+    });
 }
 
 #[test]
@@ -134,11 +122,8 @@ fn somebody_above_takes_part_of_the_room() {
 
 #[test]
 fn a_gang_gives_up_what_is_kept_for_it() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m"), four("n")]);
-    run.pods([bound(cpus("vm", 4, 0), "m", None), bound(cpus("vn", 4, 0), "n", None)]);
-    run.settle();
-    gang(&mut run, 2);
+    let mut run = two_full(0);
+    run.group(&group_name("g"), Some(2));
     run.pods([member(cpus("a", 4, 10)), member(cpus("b", 4, 10)), cpus("plain", 3, 0)]);
     run.rest();
     run.delete("vm");
@@ -154,10 +139,9 @@ fn two_gangs_come_to_rest() {
     use gpu_scheduler_engine::model::{LabelSelector, PodAffinityTerm, WeightedPodAffinityTerm};
     let mut run = slow();
     run.nodes([sized("m", 8000, 8192)]);
-    let gangs = ["g", "h"].map(|g| PodGroupName { namespace: "default".into(), name: g.into() });
+    let gangs = ["g", "h"].map(group_name);
     for name in &gangs {
-        let facts = PodGroup { name: name.clone(), min_count: Some(2), disrupted_as_one: false, priority: 0 };
-        run.engine.handle(run.now, Event::PodGroupApplied(Box::new(facts)));
+        run.group(name, Some(2));
     }
     let term = PodAffinityTerm {
         selector: Some(LabelSelector::of_labels([(&"app".to_owned(), &"x".to_owned())])),

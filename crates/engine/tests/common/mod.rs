@@ -10,8 +10,8 @@ pub mod world;
 use gpu_scheduler_engine::framework::Profile;
 use gpu_scheduler_engine::model::{
     Allocation, Assignment, CardSpec, Container, ContainerAllocation, ContainerKind, Demand, DeviceGrant, DeviceReport,
-    DeviceStatus, GrantKind, Mib, MilliGpu, Node, Percent, Pod, PodUid, Quantity, ShareMemory, Taint, Ticket,
-    Timestamp,
+    DeviceStatus, GrantKind, Mib, MilliGpu, Node, Percent, Pod, PodGroup, PodGroupName, PodUid, Quantity, ShareMemory,
+    Taint, Ticket, Timestamp,
 };
 use gpu_scheduler_engine::{
     Action, Config, Engine, Event, Explanation, NodeVerdict, Outcome, PodPhase, Policy, ProfileConfig, Step,
@@ -136,6 +136,11 @@ pub fn bound(mut pod: Pod, node: &str, allocation: Option<Allocation>) -> Pod {
     pod
 }
 
+/// A pod group's name.
+pub fn group_name(name: &str) -> PodGroupName {
+    PodGroupName { namespace: "default".into(), name: name.into() }
+}
+
 /// A report of a node's own cards with this foreign memory on each.
 pub fn report(node: &Node, at: u64, foreign: u64) -> DeviceReport {
     let device = |card: &CardSpec| DeviceStatus {
@@ -186,6 +191,12 @@ impl Run {
         for pod in pods {
             self.engine.handle(self.now, Event::PodApplied(Box::new(pod)));
         }
+        self
+    }
+    /// A pod group, whose pods go one by one.
+    pub fn group(&mut self, name: &PodGroupName, min_count: Option<u32>) -> &mut Self {
+        let facts = PodGroup { name: name.clone(), min_count, disrupted_as_one: false, priority: 0 };
+        self.engine.handle(self.now, Event::PodGroupApplied(Box::new(facts)));
         self
     }
     pub fn report(&mut self, report: DeviceReport) -> &mut Self {

@@ -105,13 +105,7 @@ pub async fn install_agent_policies(cluster: &ControlPlane) -> Result<(), Contro
     apply(&client, &objects).await?;
     let pods: Api<Pod> = Api::namespaced(client, "default");
     let lonely = PodObject::new("are-the-policies-in-force").limit("gpu-scheduler/gpus", "1").build();
-    until_answered(
-        &pods,
-        &lonely,
-        "the policy of requests",
-        |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(REQUESTS_POLICY)),
-    )
-    .await?;
+    until_answered(&pods, &lonely, "the policy of requests", is_refused_by(REQUESTS_POLICY)).await?;
     let share = PodObject::new("are-the-policies-in-force").limit("gpu-scheduler/memory", "1Gi").build();
     until_answered(&pods, &share, "the policy of seats", |answer| {
         let limits = |pod: &Pod| pod.spec.as_ref()?.containers[0].resources.as_ref()?.limits.clone();
@@ -163,13 +157,12 @@ fn is_served(definition: &CustomResourceDefinition) -> bool {
 async fn until_enforced(client: Client) -> Result<(), ControlPlaneError> {
     let pods: Api<Pod> = Api::namespaced(client, "default");
     let pod = PodObject::new("is-the-policy-in-force").annotation(RECORD, "{}").build();
-    until_answered(
-        &pods,
-        &pod,
-        &format!("the policy {POLICY}"),
-        |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(POLICY)),
-    )
-    .await
+    until_answered(&pods, &pod, &format!("the policy {POLICY}"), is_refused_by(POLICY)).await
+}
+
+/// Whether this policy is why a pod was refused.
+fn is_refused_by(policy: &str) -> impl Fn(&kube::Result<Pod>) -> bool {
+    move |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(policy))
 }
 
 /// Asks, without creating the pod, until the answer is as it is to be.

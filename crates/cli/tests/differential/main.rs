@@ -10,9 +10,9 @@ use tokio::sync::Mutex;
 /// Each comparison is two control planes, on machines with two cores.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-async fn compare(subject: Contender, placements: usize) {
+async fn compare(subject: Contender, placements: usize, minor: &str) {
     let _alone = ALONE.lock().await;
-    let features = Feature::of_minor(&minor().await.expect("a minor"));
+    let features = Feature::of_minor(minor);
     let settings = Settings { seed: 1, placements, features, most: 5 }.from_environment().expect("settings");
     let report = run(subject, &settings).await.expect("both schedulers can be asked");
     for disagreement in &report.disagreements {
@@ -27,16 +27,17 @@ async fn compare(subject: Contender, placements: usize) {
 /// What agrees with itself measures others: the clusters are the same, and the log is understood.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kube_scheduler_decides_as_itself() {
-    compare(Contender::KubeScheduler, 150).await;
+    compare(Contender::KubeScheduler, 150, &minor().await.expect("a minor")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gpu_scheduler_decides_as_kube_scheduler() {
     let binary = env!("CARGO_BIN_EXE_gpu-scheduler").into();
+    let minor = minor().await.expect("a minor");
     let mut config = include_str!("profile.yaml").to_owned();
-    if minor().await.expect("a minor") == "1.36" {
+    if minor == "1.36" {
         // By the size of volumes nodes are scored since 1.37 (gate StorageCapacityScoring).
         config.push_str("  plugins: {score: {disabled: [{name: VolumeBinding}]}}\n");
     }
-    compare(Contender::GpuScheduler { binary, config }, 300).await;
+    compare(Contender::GpuScheduler { binary, config }, 300, &minor).await;
 }

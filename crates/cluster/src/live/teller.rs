@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::writer::{NoAnswer, Writer, path};
+use super::writer::{NoAnswer, Writer, path, says_nothing};
 use crate::metrics::{Metrics, WriteKind, WriteResult};
 
 /// Writers that tell at the same time.
@@ -30,7 +30,7 @@ const MERGE: &str = "application/strategic-merge-patch+json";
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+pub(super) enum Told {
     /// It was taken.
     Done,
     /// There is nobody to tell.
@@ -47,22 +47,17 @@ impl Told {
             code if code.is_success() => Self::Done,
             // The pod is gone, or another one has its name: there is nobody to tell.
             StatusCode::NOT_FOUND | StatusCode::CONFLICT => Self::Gone,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::UNAUTHORIZED => Self::Unsure,
-            code if code.is_client_error() => Self::Refused,
+            // Credentials come anew.
+            StatusCode::UNAUTHORIZED => Self::Unsure,
+            code if code.is_client_error() && !says_nothing(code) => Self::Refused,
             _ => Self::Unsure,
         }
     }
-}
 
-/// What became of an eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Evicted {
-    /// The pod is gone or going.
-    Yes,
-    /// It stays: the API server refuses, and would again.
-    Refused,
-    /// Nobody can say; to be tried again.
-    Unsure,
+    /// Whether nothing is left to be written.
+    fn is_settled(self) -> bool {
+        matches!(self, Self::Done | Self::Gone)
+    }
 }
 
 /// Who tells: `reportingController` and `reportingInstance` of events.
@@ -214,7 +209,7 @@ impl Teller {
             if let Some((uid, say)) = self.next_condition() {
                 let told = self.write_condition(&uid, &say).await;
                 self.written(uid, say, told);
-                if matches!(told, Told::Refused | Told::Unsure) {
+                if !told.is_settled() {
                     sleep(AGAIN).await;
                 }
                 continue;
@@ -235,7 +230,7 @@ impl Teller {
     /// pod waits for this, and takes it back.
     fn written(&self, uid: PodUid, say: Say, told: Told) {
         let mut desk = self.desk();
-        if matches!(told, Told::Refused | Told::Unsure) {
+        if !told.is_settled() {
             let mut again = say;
             match desk.conditions.remove(&uid) {
                 Some(newer) => again.overlay(newer),
@@ -320,18 +315,15 @@ impl Teller {
         self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await;
     }
 
-    /// Marks a pod as being disrupted and deletes it, under its UID.
-    pub async fn evict(&self, uid: &PodUid, pod: &PodName, reason: &str, message: &str) -> Evicted {
+    /// Marks a pod as being disrupted and deletes it, under its UID. One that may not be deleted is not marked any more.
+    pub async fn evict(&self, uid: &PodUid, pod: &PodName, reason: &str, message: &str) -> Told {
         self.mark_disrupted(uid, pod, true, reason, message).await;
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*uid.0}});
-        match self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await {
-            Told::Done | Told::Gone => Evicted::Yes,
-            Told::Unsure => Evicted::Unsure,
-            Told::Refused => {
-                self.mark_disrupted(uid, pod, false, reason, "the API server refuses to delete it").await;
-                Evicted::Refused
-            }
+        let told = self.write(WriteKind::Eviction, Method::DELETE, &path(pod), "application/json", &options).await;
+        if told == Told::Refused {
+            self.mark_disrupted(uid, pod, false, reason, "the API server refuses to delete it").await;
         }
+        told
     }
 
     async fn mark_disrupted(&self, uid: &PodUid, pod: &PodName, is: bool, reason: &str, message: &str) {
@@ -353,7 +345,7 @@ impl Teller {
             Ok(answer) => {
                 self.metrics.api_write(kind, WriteResult::of_status(answer.code.as_u16()));
                 let told = Told::of_status(answer.code);
-                if matches!(told, Told::Refused | Told::Unsure) {
+                if !told.is_settled() {
                     let why = answer.why();
                     warn!(kind = kind.as_str(), path, why, "the API server did not take what was to be told");
                 }

@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::eviction::Eviction;
 use super::fence::Fence;
 use super::spans::{self, Spans};
-use super::teller::{EventDraft, Evicted, Reporter, Teller};
+use super::teller::{EventDraft, Reporter, Teller, Told};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
 use crate::driver::{
@@ -360,14 +360,14 @@ impl Desk {
             loop {
                 let told = teller.evict(&eviction.uid, &eviction.pod, eviction.condition_reason(), &eviction.message);
                 match (told.await, &eviction.preemptor) {
-                    (Evicted::Yes, _) => break teller.event(eviction.into_event()),
+                    (Told::Done | Told::Gone, _) => break teller.event(eviction.into_event()),
                     // Somebody may allow it later, and others may make room meanwhile: the engine looks again.
-                    (Evicted::Refused, Some((preemptor, _))) => {
+                    (Told::Refused, Some((preemptor, _))) => {
                         let (uid, preemptor) = (eviction.uid, preemptor.clone());
                         break drop(answers.send(Input::EvictionRefused { uid, preemptor }));
                     }
                     // A card that is held twice stays so until one of both goes.
-                    (Evicted::Refused | Evicted::Unsure, _) => {
+                    (Told::Refused | Told::Unsure, _) => {
                         sleep(pause).await;
                         pause = (pause * 2).min(LONGEST_PAUSE);
                     }

@@ -21,5 +21,3 @@ pub mod usage;
 
 #[cfg(test)]
 mod fixtures;
-#[cfg(test)]
-mod testing;

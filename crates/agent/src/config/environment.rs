@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
+use super::ConfigProblem;
 use super::file::{Layer, OneOrMany};
-use super::problem::ConfigProblem;
 
 /// What the environment says. `read` is [`std::env::var`] without its error, or a table; an empty value says nothing.
 ///

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use gpu_scheduler_cluster::config::Span;
+use gpu_scheduler_cluster::config::{ConfigError as FileError, ConfigProblem, Span, read_yaml};
+use gpu_scheduler_cluster::objects::nullable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::problem::{ConfigError, ConfigProblem, words};
+use super::problem::{ConfigError, words};
 use super::values::{AllocationPolicy, DeviceIdStrategy, DeviceListStrategy, DiscoveryStrategy, MigStrategy, Version};
 
 /// What one place says: the file, the environment or the command line.
@@ -174,9 +175,10 @@ impl Layer {
     /// # Errors
     /// If it cannot be read or is not of the file's shape.
     pub fn load(path: &Path) -> Result<(Self, Vec<ConfigProblem>), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        let at = |problem: ConfigProblem| ConfigProblem { file: Some(path.to_owned()), ..problem };
-        let (layer, warnings) = Self::parse(&text).map_err(|problem| ConfigError::Content(at(problem)))?;
+        let unreadable = |source| FileError::Io { path: path.to_owned(), source };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let at = |problem: ConfigProblem| problem.in_file(Some(path));
+        let (layer, warnings) = Self::parse(&text).map_err(at)?;
         Ok((layer, warnings.into_iter().map(at).collect()))
     }
 
@@ -185,40 +187,18 @@ impl Layer {
     /// # Errors
     /// If it is not of the file's shape.
     pub fn parse(text: &str) -> Result<(Self, Vec<ConfigProblem>), ConfigProblem> {
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut field = String::new();
-        let read = serde_saphyr::with_deserializer_from_str_with_options(text, options.clone(), |deserializer| {
-            serde_path_to_error::deserialize::<_, Option<Self>>(deserializer).map_err(|error| {
-                field = error.path().to_string();
-                error.into_inner()
-            })
-        });
-        let layer = read.map_err(|error| {
-            // A path without a name yet says no more than the line.
-            let field = if matches!(field.as_str(), "." | "?") { String::new() } else { std::mem::take(&mut field) };
-            let line = error.location().map(|at| at.line());
-            ConfigProblem { file: None, line, field, what: words(&error) }
-        });
-        let layer = match layer {
+        let layer = match read_yaml::<Option<Self>>(text, words) {
             Ok(layer) => layer.unwrap_or_default(),
             Err(_) if text.lines().all(is_blank) => Self::default(),
             Err(problem) => return Err(problem),
         };
+        let options = serde_saphyr::options! { with_snippet: false };
         let written: Value = serde_saphyr::from_str_with_options(text, options).unwrap_or(Value::Null);
         let known = serde_json::to_value(&layer).expect("a layer is text, numbers and lists");
         let mut warnings = Vec::new();
         unknown(&written, &known, "", &mut warnings);
         Ok((layer, warnings))
     }
-}
-
-/// A name without a value says nothing.
-fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn is_blank(line: &str) -> bool {

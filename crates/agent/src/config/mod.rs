@@ -17,7 +17,8 @@ pub use environment::from_environment;
 pub use file::{
     Devices, FileSharing, Flags, GfdFlags, ImexFile, Layer, OneOrMany, PluginFlags, Replicated, SharedFile,
 };
-pub use problem::{ConfigError, ConfigProblem};
+pub use gpu_scheduler_cluster::config::ConfigProblem;
+pub use problem::ConfigError;
 pub use select::{Choice, Fallback, SelectError, select};
 pub use sharing::{Replication, Sharing};
 pub use source::{ConfigFiles, ConfigSource};

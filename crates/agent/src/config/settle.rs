@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use gpu_scheduler_cluster::config::Span;
 
+use super::ConfigProblem;
 use super::file::{ImexFile, Layer, OneOrMany};
-use super::problem::ConfigProblem;
 use super::values::{AllocationPolicy, DeviceIdStrategy, DeviceListStrategy, DiscoveryStrategy, MigStrategy};
 use super::{Config, Extras, Gfd, Imex, Read, Sharing, sharing};
 
@@ -35,7 +35,7 @@ pub(super) fn settle(layer: Layer) -> Result<Read, ConfigProblem> {
     let driver_root = flags.nvidia_driver_root.unwrap_or_else(|| PathBuf::from("/"));
     let dev_root = flags.nvidia_dev_root.filter(|root| !root.as_os_str().is_empty());
     let config = Config {
-        mig_strategy: flags.mig_strategy.unwrap_or(MigStrategy::None),
+        mig_strategy: flags.mig_strategy.unwrap_or_default(),
         fail_on_init_error: flags.fail_on_init_error.unwrap_or(true),
         mps_root: flags.mps_root.unwrap_or_else(|| PathBuf::from("/run/nvidia/mps")),
         dev_root: dev_root.unwrap_or_else(|| driver_root.clone()),

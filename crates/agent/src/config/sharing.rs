@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::ConfigProblem;
 use super::file::{Devices, FileSharing, SharedFile};
-use super::problem::ConfigProblem;
 use crate::resources::ResourceName;
 
 /// Whether and how devices are replicated.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpu_scheduler_cluster::config::ConfigError as FileError;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
@@ -57,7 +58,7 @@ impl ConfigSource {
             ConfigFiles::None => None,
             ConfigFiles::One(path) => Some(path.clone()),
             ConfigFiles::Folder { path, default, fallbacks } => {
-                let known = names(path).map_err(|source| ConfigError::Io { path: path.clone(), source })?;
+                let known = names(path).map_err(|source| FileError::Io { path: path.clone(), source })?;
                 match select(label, default.as_deref(), &known, fallbacks)? {
                     Choice::File(name) => Some(path.join(name)),
                     Choice::Nothing => None,
@@ -66,7 +67,7 @@ impl ConfigSource {
         };
         let (file, mut warnings) = path.as_deref().map(Layer::load).transpose()?.unwrap_or_default();
         let all = file.overlaid_by(self.environment.clone()).overlaid_by(self.command_line.clone());
-        let mut read = all.settle().map_err(|problem| ConfigError::Content(problem.in_file(path.as_deref())))?;
+        let mut read = all.settle().map_err(|problem| problem.in_file(path.as_deref()))?;
         warnings.extend(read.warnings.into_iter().map(|problem| problem.in_file(path.as_deref())));
         read.warnings = warnings;
         Ok(read)

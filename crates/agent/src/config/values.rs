@@ -45,8 +45,10 @@ choice! {
 }
 choice! {
     /// How MIG devices are offered.
+    #[derive(Default)]
     MigStrategy {
         /// Not at all: every card is `nvidia.com/gpu`.
+        #[default]
         None = "none",
         /// As `nvidia.com/gpu`, all cards being partitioned alike.
         Single = "single",

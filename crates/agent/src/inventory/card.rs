@@ -29,6 +29,13 @@ pub struct Card {
     pub mig: Mig,
 }
 
+impl Card {
+    /// Whether it is in MIG mode, so that only its parts are handed out.
+    pub fn is_partitioned(&self) -> bool {
+        matches!(self.mig, Mig::Enabled(_))
+    }
+}
+
 /// Compute capability, compared as versions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ComputeCapability {
@@ -100,6 +107,21 @@ pub struct MigDevice {
     pub slices: (u32, u32),
     /// Copy engines, decoders, encoders, JPEG and OFA engines.
     pub engines: [u32; 5],
+}
+
+impl MigDevice {
+    /// Whether it is all of its GPU instance: a part of one is no resource.
+    pub fn is_resource(&self) -> bool {
+        self.slices.0 == self.slices.1
+    }
+
+    /// Whether two devices have the same attributes, wherever they lie.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let of = |device: &Self| {
+            (device.profile.clone(), device.memory, device.multiprocessors, device.slices, device.engines)
+        };
+        of(self) == of(other)
+    }
 }
 
 /// A profile's name, as NVIDIA writes it: `1g.10gb`, `1g.10gb+me`, `1c.3g.20gb`.

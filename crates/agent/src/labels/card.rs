@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::text::product;
-use super::{LabelOptions, Labels, MigStrategy, SharingStrategy};
+use super::{LabelOptions, Labels, SharingStrategy};
 use crate::collect::NodeFacts;
+use crate::config::MigStrategy;
 use crate::inventory::{Card, ComputeCapability, Inventory, Mig};
 
 /// The resource of whole cards.
@@ -26,7 +27,7 @@ pub(super) fn add(labels: &mut Labels, inventory: &Inventory, facts: &NodeFacts,
     let cards = described(inventory);
     let Some(first) = cards.first() else { return };
     // Cards in MIG mode are not handed out whole, so there are no seats on them.
-    let whole = cards.iter().any(|card| !matches!(card.mig, Mig::Enabled(_)));
+    let whole = cards.iter().any(|card| !card.is_partitioned());
     let sharing = options.sharing(GPU);
     let suffix = if whole { sharing.suffix() } else { "" };
     let replicas = if whole { sharing.replicas } else { 0 };
@@ -49,10 +50,8 @@ pub(super) fn add(labels: &mut Labels, inventory: &Inventory, facts: &NodeFacts,
     put("mps.capable", (options.strategy == SharingStrategy::Mps).to_string());
     put("vgpu.present", facts.vgpu.to_string());
     put("mig.capable", inventory.cards.iter().any(|card| card.mig != Mig::Incapable).to_string());
-    match options.mig_strategy {
-        MigStrategy::None => {}
-        MigStrategy::Single => put("mig.strategy", "single".to_owned()),
-        MigStrategy::Mixed => put("mig.strategy", "mixed".to_owned()),
+    if options.mig_strategy != MigStrategy::None {
+        put("mig.strategy", options.mig_strategy.as_str().to_owned());
     }
     if let Some((cluster, clique)) = facts.fabric {
         put("gpu.clique", format!("{}.{clique}", uuid::Uuid::from_bytes(cluster)));

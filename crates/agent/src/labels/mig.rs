@@ -6,11 +6,11 @@ use super::card::{GPU, described};
 use super::partition;
 use super::text::product;
 use super::{LabelOptions, Labels};
-use crate::inventory::{Card, Inventory, Mig, MigDevice};
+use crate::inventory::{Card, Inventory, MigDevice};
 
 /// Strategy `single`: the MIG devices take the place of the cards, if all are alike.
 pub(super) fn add_single(labels: &mut Labels, inventory: &Inventory, options: &LabelOptions) {
-    let enabled = inventory.cards.iter().filter(|card| matches!(card.mig, Mig::Enabled(_))).count();
+    let enabled = inventory.cards.iter().filter(|card| card.is_partitioned()).count();
     if enabled == 0 {
         return; // whole cards, as without MIG
     }
@@ -18,7 +18,7 @@ pub(super) fn add_single(labels: &mut Labels, inventory: &Inventory, options: &L
     let model = described(inventory).first().map(|card| product(&card.name)).unwrap_or_default();
     let alike = enabled == inventory.cards.len()
         && inventory.cards.iter().all(|card| !card.mig.devices().is_empty())
-        && devices.windows(2).all(|pair| partition::is_like(pair[0], pair[1]));
+        && devices.windows(2).all(|pair| pair[0].is_like(pair[1]));
     match devices.first() {
         Some(first) if alike => partition::add(labels, GPU, &model, first, devices.len(), options.sharing(GPU)),
         _ => invalid(labels, &model),
@@ -42,8 +42,7 @@ fn invalid(labels: &mut Labels, model: &str) {
 pub(super) fn add_mixed(labels: &mut Labels, inventory: &Inventory, options: &LabelOptions) {
     let mut profiles: BTreeMap<String, Vec<(&Card, &MigDevice)>> = BTreeMap::new();
     for card in &inventory.cards {
-        // A part of a GPU instance is no resource.
-        for device in card.mig.devices().iter().filter(|device| device.slices.0 == device.slices.1) {
+        for device in card.mig.devices().iter().filter(|device| device.is_resource()) {
             let resource = format!("nvidia.com/mig-{}", device.profile.as_resource());
             profiles.entry(resource).or_default().push((card, device));
         }

@@ -20,6 +20,7 @@ pub use text::product;
 pub use writer::write;
 
 use crate::collect::NodeFacts;
+use crate::config::MigStrategy;
 use crate::inventory::Inventory;
 
 /// Labels by their whole name.
@@ -27,18 +28,6 @@ pub type Labels = BTreeMap<String, String>;
 
 /// The label that says when the others were written, in seconds since the epoch.
 const TIMESTAMP: &str = "nvidia.com/gfd.timestamp";
-
-/// How MIG devices are offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MigStrategy {
-    /// Not at all.
-    #[default]
-    None,
-    /// As `nvidia.com/gpu`, all cards alike.
-    Single,
-    /// Each profile as a resource of its own.
-    Mixed,
-}
 
 /// What the configuration says that labels depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -33,11 +33,3 @@ pub(super) fn add(
         labels.insert(format!("{resource}.{name}"), value);
     }
 }
-
-/// Whether two devices have the same attributes, wherever they lie.
-pub(super) fn is_like(a: &MigDevice, b: &MigDevice) -> bool {
-    let of = |device: &MigDevice| {
-        (device.profile.clone(), device.memory, device.multiprocessors, device.slices, device.engines)
-    };
-    of(a) == of(b)
-}

@@ -1,14 +1,10 @@
 use super::*;
-use crate::fixtures::{card, mig_device};
+use crate::fixtures::{card, mig_device, node};
 use crate::host::GpuMode;
 use crate::inventory::{Card, GpuUuid, Link, LinkPeer, Mig, MigProfile};
 
 fn facts() -> NodeFacts {
     NodeFacts { machine: Some("DGX A100".to_owned()), mode: GpuMode::Compute, fabric: None, vgpu: false }
-}
-
-fn node(cards: Vec<Card>) -> Inventory {
-    Inventory { driver_version: "570.86.15".to_owned(), cuda_version: Some((12, 8)), cards }
 }
 
 fn split(index: u32, parts: u32) -> Card {

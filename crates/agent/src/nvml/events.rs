@@ -8,35 +8,12 @@ use std::thread;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::library::Library;
-use super::raw::{EventSet, RawEvent};
+use super::raw::EventSet;
+use super::xid::XidEvent;
 use crate::inventory::GpuUuid;
 
 /// How long a wait lasts, and so how long a watcher may take to end.
 const WAIT_MS: u32 = 5000;
-
-/// The driver reported an XID.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct XidEvent {
-    /// The card; `None` if the driver could not say which.
-    pub card: Option<GpuUuid>,
-    /// The number, as NVIDIA lists them.
-    pub xid: u64,
-    /// The GPU instance it happened to; `None`: the whole card.
-    pub gpu_instance: Option<u32>,
-    /// The compute instance it happened to; `None`: all of the GPU instance.
-    pub compute_instance: Option<u32>,
-}
-
-impl From<RawEvent> for XidEvent {
-    fn from(raw: RawEvent) -> Self {
-        Self {
-            card: raw.card.as_deref().map(GpuUuid::from),
-            xid: raw.xid,
-            gpu_instance: raw.gpu_instance,
-            compute_instance: raw.compute_instance,
-        }
-    }
-}
 
 /// A thread that waits for XIDs of certain cards. Dropping it ends the thread at the end of its wait.
 #[derive(Debug)]
@@ -101,7 +78,7 @@ fn wait(mut set: EventSet, stop: &AtomicBool, sink: &UnboundedSender<XidEvent>) 
         match set.wait(WAIT_MS) {
             Ok(None) => {}
             Ok(Some(event)) => {
-                if sink.send(event.into()).is_err() {
+                if sink.send(event).is_err() {
                     return;
                 }
             }

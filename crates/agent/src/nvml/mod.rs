@@ -14,10 +14,12 @@ mod rate;
 mod raw;
 mod sample;
 mod sampler;
+mod xid;
 
-pub use events::{XidEvent, XidWatcher};
+pub use events::XidWatcher;
 pub use fault::{CardFault, Failures};
 pub use inventory::{DriverGone, Fingerprint, Reading, fingerprint, read};
 pub use library::{DEFAULT_PATH, Library, LibraryError};
 pub use sample::{Activity, Ecc, Instance, Memory, Process, RemappedRows, Sample};
 pub use sampler::Sampler;
+pub use xid::XidEvent;

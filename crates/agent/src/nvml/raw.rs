@@ -20,7 +20,8 @@ use nvml_wrapper::gpm::GpmSample;
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings as sys;
 
-use crate::inventory::Placement;
+use super::xid::XidEvent;
+use crate::inventory::{GpuUuid, Placement};
 
 /// What an id is where it says nothing: no instance, or all of them.
 const NONE: u32 = u32::MAX;
@@ -198,19 +199,6 @@ pub struct EventSet {
 // SAFETY: NVML may be called from any thread, and the set is this struct's alone.
 unsafe impl Send for EventSet {}
 
-/// An event of a card.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawEvent {
-    /// UUID of the card; `None` if it does not even say that.
-    pub card: Option<String>,
-    /// What happened to it: an XID.
-    pub xid: u64,
-    /// The GPU instance it happened to; `None`: the card.
-    pub gpu_instance: Option<u32>,
-    /// The compute instance it happened to; `None`: all of them.
-    pub compute_instance: Option<u32>,
-}
-
 impl EventSet {
     /// An empty set.
     pub fn new(nvml: Arc<Nvml>) -> Answer<Self> {
@@ -233,7 +221,7 @@ impl EventSet {
     }
 
     /// Waits up to `timeout_ms` for an event; `None` if there was none.
-    pub fn wait(&mut self, timeout_ms: u32) -> Answer<Option<RawEvent>> {
+    pub fn wait(&mut self, timeout_ms: u32) -> Answer<Option<XidEvent>> {
         let call = nvml_sym(self.nvml.lib().nvmlEventSetWait_v2.as_ref())?;
         // SAFETY: the struct is plain numbers and a handle that the call fills in.
         let (code, data) = unsafe {
@@ -247,8 +235,8 @@ impl EventSet {
         // SAFETY: the handle is the one that NVML has just written.
         let card = unsafe { Device::new(data.device, &self.nvml) }.uuid().ok();
         let id = |id: u32| Some(id).filter(|id| *id != NONE);
-        Ok(Some(RawEvent {
-            card,
+        Ok(Some(XidEvent {
+            card: card.as_deref().map(GpuUuid::from),
             xid: data.eventData,
             gpu_instance: id(data.gpuInstanceId),
             compute_instance: id(data.computeInstanceId),

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::partitions::{self, Parts};
 use super::{DeviceId, Hold, NameError, Resource, ResourceName, Unit};
 use crate::config::{Config, Sharing};
-use crate::inventory::{Card, ComputeCapability, DeviceUuid, GpuUuid, Inventory, Mig};
+use crate::inventory::{Card, ComputeCapability, DeviceUuid, GpuUuid, Inventory};
 
 /// Longest id that kubelet's protocol allows.
 const LONGEST_ID: usize = 63;
@@ -160,7 +160,7 @@ fn replicated(resource: Resource, inventory: &Inventory, config: &Config) -> Res
     let Some(&replicas) = replication.resources.get(&resource.name) else { return Ok(resource) };
     if matches!(config.sharing, Sharing::Mps(_)) {
         for card in resource.units.iter().filter_map(|unit| inventory.card(&unit.card)) {
-            if matches!(card.mig, Mig::Enabled(_)) {
+            if card.is_partitioned() {
                 return Err(OfferError::MpsOnMig(card.uuid.clone()));
             }
             if replicas > clients(card) {
@@ -185,7 +185,7 @@ fn share_seats(
         return Ok(None);
     }
     let mut units = Vec::new();
-    for card in inventory.cards.iter().filter(|card| !matches!(card.mig, Mig::Enabled(_))) {
+    for card in inventory.cards.iter().filter(|card| !card.is_partitioned()) {
         if card.memory.0 == 0 {
             warnings.push(OfferWarning::MemoryUnknown(card.uuid.clone()));
             continue;

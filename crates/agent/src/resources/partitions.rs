@@ -3,7 +3,7 @@
 use super::offer::unit_of;
 use super::{DeviceId, Hold, OfferError, OfferWarning, ResourceName, Unit};
 use crate::config::MigStrategy;
-use crate::inventory::{Card, DeviceUuid, Inventory, Mig, MigDevice};
+use crate::inventory::{Card, DeviceUuid, Inventory, MigDevice};
 
 /// A resource before anything is replicated.
 pub(super) struct Parts {
@@ -30,25 +30,20 @@ fn whole<'a>(cards: impl Iterator<Item = &'a Card>) -> Parts {
     Parts { name: ResourceName::gpu(), hold: Hold::Whole, units: cards.map(unit_of).collect() }
 }
 
-fn is_partitioned(card: &&Card) -> bool {
-    matches!(card.mig, Mig::Enabled(_))
-}
-
 /// All cards partitioned alike, or none.
 fn single(inventory: &Inventory) -> Result<Vec<Parts>, OfferError> {
-    let Some(enabled) = inventory.cards.iter().find(is_partitioned) else {
+    let Some(enabled) = inventory.cards.iter().find(|card| card.is_partitioned()) else {
         return Ok(vec![whole(inventory.cards.iter())]);
     };
-    if let Some(disabled) = inventory.cards.iter().find(|card| !is_partitioned(card)) {
+    if let Some(disabled) = inventory.cards.iter().find(|card| !card.is_partitioned()) {
         return Err(OfferError::MixedModes { enabled: enabled.uuid.clone(), disabled: disabled.uuid.clone() });
     }
     if let Some(empty) = inventory.cards.iter().find(|card| card.mig.devices().is_empty()) {
         return Err(OfferError::EmptyCard(empty.uuid.clone()));
     }
-    let attributes = |it: &MigDevice| (it.profile.clone(), it.memory, it.multiprocessors, it.slices, it.engines);
     let first = &enabled.mig.devices()[0];
     let mut devices = inventory.cards.iter().flat_map(|card| card.mig.devices());
-    if let Some(other) = devices.find(|device| attributes(device) != attributes(first)) {
+    if let Some(other) = devices.find(|device| !device.is_like(first)) {
         return Err(OfferError::UnequalSlices { first: describe(first), other: describe(other) });
     }
     Ok(vec![Parts {
@@ -64,17 +59,13 @@ fn describe(device: &MigDevice) -> String {
 
 /// Whole cards, and each profile as a resource of its own.
 fn mixed(inventory: &Inventory, warnings: &mut Vec<OfferWarning>) -> Result<Vec<Parts>, OfferError> {
-    let mut parts = vec![whole(inventory.cards.iter().filter(|card| !is_partitioned(card)))];
-    for card in inventory.cards.iter().filter(is_partitioned) {
+    let mut parts = vec![whole(inventory.cards.iter().filter(|card| !card.is_partitioned()))];
+    for card in inventory.cards.iter().filter(|card| card.is_partitioned()) {
         if card.mig.devices().is_empty() {
             warnings.push(OfferWarning::EmptyCard(card.uuid.clone()));
         }
     }
-    for (device, unit) in slices(inventory) {
-        // A compute instance that is not all of its GPU instance is no resource.
-        if device.slices.0 != device.slices.1 {
-            continue;
-        }
+    for (device, unit) in slices(inventory).filter(|(device, _)| device.is_resource()) {
         let name = ResourceName::nvidia(&format!("mig-{}", device.profile.as_resource()))?;
         match parts.iter_mut().find(|parts| parts.name == name) {
             Some(parts) => parts.units.push(unit),

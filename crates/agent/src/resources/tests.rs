@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Config, Layer};
+use crate::fixtures::{card, node, partitioned};
 use crate::inventory::{ComputeCapability, Inventory};
-use crate::testing::{card, node, partitioned};
 
 fn config(text: &str) -> Config {
     Layer::parse(text).unwrap().0.settle().unwrap().config

@@ -6,6 +6,7 @@
 mod election;
 mod output;
 mod plugins;
+mod problem;
 mod profile;
 mod read;
 mod suggest;
@@ -18,8 +19,9 @@ pub use plugins::{
     DisabledPlugin, EnabledPlugin, Filter, PluginChoices, PluginRef, PluginSet, Point, PreFilter, Score,
     WeightedPlugin, Which,
 };
+pub use problem::{ConfigProblem, plain_words, read_yaml};
 pub use profile::{PolicyName, ProfileSettings};
-pub use read::{ConfigError, ConfigProblem};
+pub use read::ConfigError;
 pub use traces::{CollectorAddress, Tracing};
 pub use values::{BindAddress, Bounded, Memory, ObjectName, RetryAfter, SchedulerName, Span};
 

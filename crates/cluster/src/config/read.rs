@@ -6,6 +6,7 @@ use serde_saphyr::Error as YamlError;
 use thiserror::Error;
 
 use super::RunConfig;
+use super::problem::{ConfigProblem, plain_words, read_yaml};
 use super::suggest::did_you_mean;
 use super::values::ObjectName;
 
@@ -26,36 +27,6 @@ pub enum ConfigError {
     /// It makes no sense.
     #[error("{0}")]
     Content(ConfigProblem),
-}
-
-/// What is wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}{what}", self.place())]
-pub struct ConfigProblem {
-    /// The file, if it was read from one.
-    pub file: Option<PathBuf>,
-    /// The line, as far as known.
-    pub line: Option<u64>,
-    /// The path of the field, such as `profiles[0].policy`; empty for the whole.
-    pub field: String,
-    /// What is wrong, and what to write.
-    pub what: String,
-}
-
-impl ConfigProblem {
-    pub(super) fn of_field(field: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { file: None, line: None, field: field.into(), what: what.into() }
-    }
-
-    fn place(&self) -> String {
-        let mut parts = Vec::new();
-        parts.extend(self.file.as_ref().map(|file| file.display().to_string()));
-        parts.extend(self.line.map(|line| format!("line {line}")));
-        if !self.field.is_empty() {
-            parts.push(format!("field {}", self.field));
-        }
-        if parts.is_empty() { String::new() } else { parts.join(", ") + ": " }
-    }
 }
 
 impl RunConfig {
@@ -90,20 +61,7 @@ impl RunConfig {
     /// # Errors
     /// If it makes no sense.
     pub fn parse_in(text: &str, own_namespace: Option<ObjectName>) -> Result<Self, ConfigProblem> {
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut field = String::new();
-        let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
-            serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                field = error.path().to_string();
-                error.into_inner()
-            })
-        });
-        let mut config: Self = read.map_err(|error| {
-            // A path without a name yet says no more than the line.
-            let field = if matches!(field.as_str(), "." | "?") { String::new() } else { std::mem::take(&mut field) };
-            let line = error.location().map(|at| at.line());
-            ConfigProblem { file: None, line, field, what: words(&error) }
-        })?;
+        let mut config: Self = read_yaml(text, words)?;
         config.leader_election.settle(own_namespace);
         config.check()?;
         Ok(config)
@@ -125,15 +83,7 @@ fn words(error: &YamlError) -> String {
              kind: SchedulerConfiguration"
                 .to_owned()
         }
-        YamlError::SerdeMissingField { field, .. } => format!("{field} is missing; add it"),
-        YamlError::DuplicateMappingKey { key, .. } => {
-            format!("{} stands here twice; leave one out", key.as_deref().unwrap_or("a field"))
-        }
-        other => {
-            let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-            let first = text.lines().next().unwrap_or_default();
-            first.split(" at line ").next().unwrap_or(first).to_owned()
-        }
+        _ => plain_words(error),
     }
 }
 

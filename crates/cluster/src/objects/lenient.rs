@@ -24,8 +24,11 @@ impl<'de> Deserialize<'de> for RawQuantity {
     }
 }
 
-/// `null` is the type's default.
-pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// `null` is the type's default; for `deserialize_with`.
+///
+/// # Errors
+/// The type's own.
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

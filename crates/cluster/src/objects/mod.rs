@@ -15,7 +15,7 @@ mod workload;
 pub use gpu_node_state::{
     GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder, ReportedLink, ReportedPartition,
 };
-pub use lenient::{Quantities, RawQuantity};
+pub use lenient::{Quantities, RawQuantity, nullable};
 pub use meta::{ObjectMeta, OwnerReference};
 pub use node::{ContainerImage, Node, NodeSpec, NodeStatus, Taint};
 pub use pod::{

@@ -119,7 +119,7 @@ pub struct Read {
 impl Config {
     /// What is in effect when nobody says anything.
     pub fn defaults() -> Self {
-        settle::settle(Layer::default()).expect("the defaults are in order").config
+        Layer::default().settle().expect("the defaults are in order").config
     }
 }
 

@@ -16,55 +16,52 @@ impl Layer {
     /// # Errors
     /// The first field that makes no sense.
     pub fn settle(self) -> Result<Read, ConfigProblem> {
-        settle(self)
+        let mut warnings = Vec::new();
+        if self.resources.is_some() {
+            let what = "resources of one's own have no effect: names follow from the devices; leave the part out";
+            warnings.push(ConfigProblem::of_field("resources", what));
+        }
+        let sharing = sharing::settle(self.sharing, &mut warnings)?;
+        let flags = self.flags;
+        let (plugin, gfd) = (flags.plugin, flags.gfd);
+        if flags.device_discovery_strategy == Some(DiscoveryStrategy::Tegra) {
+            let what = "devices of Tegra are not supported; write auto or nvml";
+            return Err(ConfigProblem::of_field("flags.deviceDiscoveryStrategy", what));
+        }
+        let driver_root = flags.nvidia_driver_root.unwrap_or_else(|| PathBuf::from("/"));
+        let dev_root = flags.nvidia_dev_root.filter(|root| !root.as_os_str().is_empty());
+        let config = Config {
+            mig_strategy: flags.mig_strategy.unwrap_or_default(),
+            fail_on_init_error: flags.fail_on_init_error.unwrap_or(true),
+            mps_root: flags.mps_root.unwrap_or_else(|| PathBuf::from("/run/nvidia/mps")),
+            dev_root: dev_root.unwrap_or_else(|| driver_root.clone()),
+            driver_root,
+            device_list: device_list(plugin.device_list_strategy)?,
+            device_id: plugin.device_id_strategy.unwrap_or(DeviceIdStrategy::Uuid),
+            pass_device_specs: plugin.pass_device_specs.unwrap_or(false),
+            cdi_annotation_prefix: plugin.cdi_annotation_prefix.unwrap_or_else(|| "cdi.k8s.io/".to_owned()),
+            nvidia_ctk_path: plugin.nvidia_ctk_path.unwrap_or_else(|| PathBuf::from("/usr/bin/nvidia-ctk")),
+            container_driver_root: plugin.container_driver_root.unwrap_or_else(|| PathBuf::from("/driver-root")),
+            policy: plugin.shared_devices_allocation_policy.unwrap_or(AllocationPolicy::Distributed),
+            extras: Extras {
+                gdrcopy: flags.gdrcopy_enabled.unwrap_or(false),
+                gds: flags.gds_enabled.unwrap_or(false),
+                mofed: flags.mofed_enabled.unwrap_or(false),
+            },
+            gfd: Gfd {
+                oneshot: gfd.oneshot.unwrap_or(false),
+                no_timestamp: gfd.no_timestamp.unwrap_or(false),
+                sleep_interval: gfd.sleep_interval.unwrap_or(Span::from_secs(60)),
+                output_file: gfd.output_file.filter(|file| !file.as_os_str().is_empty()),
+                machine_type_file: gfd.machine_type_file.unwrap_or_else(|| "/sys/class/dmi/id/product_name".into()),
+                use_node_feature_api: flags.use_node_feature_api.unwrap_or(true),
+            },
+            sharing,
+            imex: imex(&self.imex)?,
+        };
+        check(&config)?;
+        Ok(Read { config, warnings })
     }
-}
-
-pub(super) fn settle(layer: Layer) -> Result<Read, ConfigProblem> {
-    let mut warnings = Vec::new();
-    if layer.resources.is_some() {
-        let what = "resources of one's own have no effect: names follow from the devices; leave the part out";
-        warnings.push(ConfigProblem::of_field("resources", what));
-    }
-    let sharing = sharing::settle(layer.sharing, &mut warnings)?;
-    let (flags, plugin, gfd) = (layer.flags.clone(), layer.flags.plugin, layer.flags.gfd);
-    if flags.device_discovery_strategy == Some(DiscoveryStrategy::Tegra) {
-        let what = "devices of Tegra are not supported; write auto or nvml";
-        return Err(ConfigProblem::of_field("flags.deviceDiscoveryStrategy", what));
-    }
-    let driver_root = flags.nvidia_driver_root.unwrap_or_else(|| PathBuf::from("/"));
-    let dev_root = flags.nvidia_dev_root.filter(|root| !root.as_os_str().is_empty());
-    let config = Config {
-        mig_strategy: flags.mig_strategy.unwrap_or_default(),
-        fail_on_init_error: flags.fail_on_init_error.unwrap_or(true),
-        mps_root: flags.mps_root.unwrap_or_else(|| PathBuf::from("/run/nvidia/mps")),
-        dev_root: dev_root.unwrap_or_else(|| driver_root.clone()),
-        driver_root,
-        device_list: device_list(plugin.device_list_strategy)?,
-        device_id: plugin.device_id_strategy.unwrap_or(DeviceIdStrategy::Uuid),
-        pass_device_specs: plugin.pass_device_specs.unwrap_or(false),
-        cdi_annotation_prefix: plugin.cdi_annotation_prefix.unwrap_or_else(|| "cdi.k8s.io/".to_owned()),
-        nvidia_ctk_path: plugin.nvidia_ctk_path.unwrap_or_else(|| PathBuf::from("/usr/bin/nvidia-ctk")),
-        container_driver_root: plugin.container_driver_root.unwrap_or_else(|| PathBuf::from("/driver-root")),
-        policy: plugin.shared_devices_allocation_policy.unwrap_or(AllocationPolicy::Distributed),
-        extras: Extras {
-            gdrcopy: flags.gdrcopy_enabled.unwrap_or(false),
-            gds: flags.gds_enabled.unwrap_or(false),
-            mofed: flags.mofed_enabled.unwrap_or(false),
-        },
-        gfd: Gfd {
-            oneshot: gfd.oneshot.unwrap_or(false),
-            no_timestamp: gfd.no_timestamp.unwrap_or(false),
-            sleep_interval: gfd.sleep_interval.unwrap_or(Span::from_secs(60)),
-            output_file: gfd.output_file.filter(|file| !file.as_os_str().is_empty()),
-            machine_type_file: gfd.machine_type_file.unwrap_or_else(|| "/sys/class/dmi/id/product_name".into()),
-            use_node_feature_api: flags.use_node_feature_api.unwrap_or(true),
-        },
-        sharing,
-        imex: imex(&layer.imex)?,
-    };
-    check(&config)?;
-    Ok(Read { config, warnings })
 }
 
 fn check(config: &Config) -> Result<(), ConfigProblem> {

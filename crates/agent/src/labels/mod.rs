@@ -62,10 +62,7 @@ pub fn labels(inventory: &Inventory, facts: &NodeFacts, options: &LabelOptions) 
         MigStrategy::Mixed => mig::add_mixed(&mut labels, inventory, options),
     }
     labels.insert("nvidia.com/gpu.topology".to_owned(), topology::of(inventory).to_owned());
-    labels.retain(|_, value| {
-        *value = text::value(value);
-        true
-    });
+    labels.values_mut().for_each(|value| *value = text::value(value));
     labels
 }
 

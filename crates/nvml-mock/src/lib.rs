@@ -2,7 +2,7 @@
 //!
 //! Cargo builds two things from this crate. The `cdylib` is loaded by path in place of `libnvidia-ml.so.1`: whoever speaks
 //! NVML cannot tell it from the driver's, as far as it goes. The `rlib` is for tests: it has the [types](describe) of
-//! the description, finds and [installs](library) the built library, and writes the [trees of sysfs and procfs](roots)
+//! the description, finds and [installs](mod@library) the built library, and writes the [trees of sysfs and procfs](roots)
 //! that go with a node.
 //!
 //! The library reads the description anew at every call, so a test changes the node under whoever watches it by writing the

@@ -1,5 +1,6 @@
 //! Events arrive, each once.
 #![allow(unsafe_code, reason = "nvml-wrapper drops the instances of an event")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod common;
 
@@ -91,6 +92,5 @@ fn a_set_hears_only_what_it_asked_for() {
     let supported = loaded.gpu(0).supported_event_types_strict().unwrap();
     assert!(supported.contains(EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR));
     assert!(!supported.contains(EventTypes::CLOCK_CHANGE));
-    let refused = loaded.gpu(0).register_events(EventTypes::CLOCK_CHANGE, none);
-    assert!(matches!(refused.map(drop), Err(_)));
+    assert!(loaded.gpu(0).register_events(EventTypes::CLOCK_CHANGE, none).is_err());
 }

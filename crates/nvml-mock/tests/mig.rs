@@ -1,8 +1,11 @@
 //! Cards are divided by the rules of their model, and stay so.
 #![allow(unsafe_code, reason = "nvml-wrapper reads MIG and does not write it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::process::Command;
 use std::ptr::null_mut;
 
@@ -10,10 +13,12 @@ use common::mig::{Divided, IN_USE, INSUFFICIENT_RESOURCES, INVALID_ARGUMENT, NOT
 use common::{Loaded, SUCCESS};
 use gpu_scheduler_nvml_mock::mig::{self, Profile};
 use gpu_scheduler_nvml_mock::{Gpu, Node, models};
+use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper_sys::bindings::{
     nvmlComputeInstanceInfo_t, nvmlComputeInstancePlacement_t, nvmlComputeInstanceProfileInfo_t,
-    nvmlGpuInstanceProfileInfo_v2_t, nvmlGpuInstanceProfileInfo_v3_t,
+    nvmlComputeInstanceProfileInfo_v2_t, nvmlGpuInstance_t, nvmlGpuInstanceProfileInfo_v2_t,
+    nvmlGpuInstanceProfileInfo_v3_t,
 };
 
 const A100_40: &str = "gpus: {model: A100-SXM4-40GB, mig: {enabled: true}}";
@@ -70,13 +75,34 @@ fn an_a100_has_as_many_maximal_layouts_as_are_published() {
     assert_eq!(maximal_layouts(&base).len(), 19);
 }
 
+/// A card of a table's model, in the mode.
+fn divisible(table: &mig::Table) -> Loaded {
+    let model = models::all().iter().find(|model| model.mig.is_some_and(|mig| mig.name == table.name)).unwrap();
+    let mut gpu = Gpu::of(&model.model);
+    gpu.mig.enabled = true;
+    Loaded::new(&Node::with(vec![gpu]))
+}
+
+/// Fills a card in each of these ways. From one to the next only what differs is made anew.
+fn fill(card: &Divided<'_>, table: &mig::Table, layouts: impl Iterator<Item = Layout>) {
+    let mut made: Vec<((u32, u32), nvmlGpuInstance_t)> = Vec::new();
+    for layout in layouts {
+        let layout: Vec<_> = layout.iter().map(|(profile, start)| (profile.id, *start)).collect();
+        let same = made.iter().zip(&layout).take_while(|((there, _), wanted)| there == *wanted).count();
+        made.drain(same..).for_each(|(_, instance)| card.destroy(instance).unwrap());
+        for place in &layout[same..] {
+            made.push((*place, card.create(place.0, Some(place.1)).unwrap()));
+        }
+        for profile in &table.profiles {
+            assert_eq!(card.remaining(profile.id), Ok(0), "{} {}", table.name, profile.name);
+        }
+    }
+}
+
 #[test]
-fn every_model_is_filled_in_every_way() {
+fn every_model_has_its_profiles_and_is_filled_in_every_way() {
     for table in mig::tables() {
-        let model = models::all().iter().find(|model| model.mig.is_some_and(|mig| mig.name == table.name)).unwrap();
-        let mut gpu = Gpu::of(&model.model);
-        gpu.mig.enabled = true;
-        let loaded = Loaded::new(&Node::with(vec![gpu]));
+        let loaded = divisible(table);
         let card = Divided::of(&loaded, 0);
         for profile in &table.profiles {
             let info = card.profile(profile.number).unwrap();
@@ -87,30 +113,29 @@ fn every_model_is_filled_in_every_way() {
         }
         let layouts = maximal_layouts(&plain(table));
         assert!(layouts.len() > 1, "{}", table.name);
-        for layout in layouts {
-            let instances: Vec<_> =
-                layout.iter().map(|(profile, start)| card.create(profile.id, Some(*start)).unwrap()).collect();
-            for profile in &table.profiles {
-                assert_eq!(card.remaining(profile.id), Ok(0), "{} {}", table.name, profile.name);
-            }
-            instances.into_iter().for_each(|instance| card.destroy(instance).unwrap());
-        }
+        fill(&card, table, layouts.into_iter());
     }
 }
 
 #[test]
-fn profiles_that_differ_in_their_engines_have_a_maximum_too() {
+fn the_rules_allow_every_layout_of_every_model() {
     for table in mig::tables() {
-        let model = models::all().iter().find(|model| model.mig.is_some_and(|mig| mig.name == table.name)).unwrap();
-        let mut gpu = Gpu::of(&model.model);
-        gpu.mig.enabled = true;
-        let loaded = Loaded::new(&Node::with(vec![gpu]));
-        let card = Divided::of(&loaded, 0);
+        let all: Vec<_> = table.profiles.iter().collect();
+        for layout in maximal_layouts(&all) {
+            let mut instances = mig::Instances::default();
+            for (profile, start) in &layout {
+                instances.create(profile, Some(*start)).unwrap();
+            }
+            let ids: BTreeSet<_> = instances.iter().map(|instance| instance.id).collect();
+            assert_eq!(ids.len(), layout.len(), "{}: each has an id of its own", table.name);
+            for profile in &table.profiles {
+                assert_eq!(instances.remaining(profile), 0, "{} {}", table.name, profile.name);
+            }
+        }
         for profile in &table.profiles {
-            let made: Vec<_> = (0..profile.instances).map(|_| card.create(profile.id, None).unwrap()).collect();
-            let more = card.create(profile.id, None).map(drop);
-            assert_eq!(more, Err(INSUFFICIENT_RESOURCES), "{} {}", table.name, profile.name);
-            made.into_iter().for_each(|instance| card.destroy(instance).unwrap());
+            let mut instances = mig::Instances::default();
+            (0..profile.instances).for_each(|_| assert!(instances.create(profile, None).is_ok()));
+            assert_eq!(instances.create(profile, None), Err(mig::Refusal::NoRoom), "{} {}", table.name, profile.name);
         }
     }
 }
@@ -433,4 +458,43 @@ fn instances_are_listed_by_profile() {
     assert_eq!(list(ONE), [made[0], made[1]]);
     assert_eq!(list(TWO), [made[2]]);
     assert!(list(FOUR).is_empty());
+}
+
+#[test]
+fn compute_profiles_have_names_in_their_later_editions() {
+    let loaded = Loaded::of(A100_40);
+    let card = Divided::of(&loaded, 0);
+    let instance = card.create(THREE, None).unwrap();
+    // SAFETY: a structure of numbers.
+    let mut info: nvmlComputeInstanceProfileInfo_v2_t = unsafe { std::mem::zeroed() };
+    info.version = size_of::<nvmlComputeInstanceProfileInfo_v2_t>() as u32 | 2 << 24;
+    for (number, expected) in [(0, c"MIG 1c.3g.20gb"), (2, c"MIG 3g.20gb")] {
+        let answer =
+            raw!(loaded.nvml, nvmlGpuInstanceGetComputeInstanceProfileInfoV(instance, number, 0, &raw mut info));
+        // SAFETY: the field ends with a zero.
+        let name = unsafe { CStr::from_ptr(info.name.as_ptr()) };
+        assert_eq!((answer, info.id, name), (SUCCESS, number, expected));
+    }
+    let shared_only = raw!(loaded.nvml, nvmlGpuInstanceGetComputeInstanceProfileInfoV(instance, 0, 1, &raw mut info));
+    assert_eq!(shared_only, INVALID_ARGUMENT);
+}
+
+#[test]
+fn performance_monitors_know_the_instances() {
+    let loaded = Loaded::of(
+        "
+        gpus:
+          model: H100-SXM5-80GB
+          gpm: {2: 50.0}
+          mig: {enabled: true, instances: [{profile: 3g.40gb, start: 0, gpm: {2: 80.0}}, {profile: 1g.10gb, start: 4}]}",
+    );
+    let gpu = loaded.gpu(0);
+    for (instance, expected) in [(2, 80.0), (7, 50.0)] {
+        let samples = [(); 2].map(|()| gpu.gpm_mig_sample(instance).unwrap());
+        let metrics =
+            nvml_wrapper::gpm::gpm_metrics_get(&loaded.nvml, &samples[0], &samples[1], &[GpmMetricId::SmUtil]).unwrap();
+        let values: Vec<_> = metrics.into_iter().map(|metric| metric.unwrap().value).collect();
+        assert_eq!(values, [expected], "{instance}");
+    }
+    assert!(matches!(gpu.gpm_mig_sample(1), Err(NvmlError::InvalidArg)));
 }

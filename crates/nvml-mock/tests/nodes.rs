@@ -7,6 +7,7 @@ use gpu_scheduler_nvml_mock::Node;
 use nvml_wrapper::enum_wrappers::device::Brand;
 
 /// What is expected of one card.
+#[derive(Clone)]
 struct Card {
     name: &'static str,
     brand: Brand,
@@ -68,12 +69,6 @@ fn shipped() -> Vec<(&'static str, &'static str, Vec<Card>)> {
             ],
         ),
     ]
-}
-
-impl Clone for Card {
-    fn clone(&self) -> Self {
-        Self { brand: self.brand.clone(), ..*self }
-    }
 }
 
 #[test]
@@ -140,5 +135,26 @@ fn the_shipped_nodes_are_connected_as_described() {
         let loaded = Loaded::of(yaml);
         let found = loaded.gpu(one).topology_common_ancestor(loaded.gpu(other)).unwrap();
         assert_eq!(found, expected, "{node}: {one} and {other}");
+    }
+}
+
+#[test]
+fn cards_reach_each_other_by_links_or_near_by() {
+    use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex as Index, P2pStatus as Status};
+
+    let linked = "numa-nodes: 2\ngpus: {count: 2, model: H100-SXM5-80GB, nvlink: [{count: 18, remote: switch}]}";
+    let near = "gpus: {count: 2, model: A10}";
+    let far = "numa-nodes: 2\ngpus: {count: 2, model: A10}";
+    let cases = [
+        (linked, Index::NvLink, Status::Ok),
+        (linked, Index::Read, Status::Ok),
+        (near, Index::NvLink, Status::NotSupported),
+        (near, Index::Read, Status::Ok),
+        (far, Index::Read, Status::ChipsetNotSupported),
+    ];
+    for (node, index, expected) in cases {
+        let loaded = Loaded::of(node);
+        let status = loaded.gpu(0).p2p_status(&loaded.gpu(1), index);
+        assert_eq!(status.unwrap(), expected, "{node}");
     }
 }

@@ -162,8 +162,9 @@ fn links_are_counted_one_by_one_or_together() {
         asked.scopeId = scope;
         let device = loaded.handle(0);
         assert_eq!(raw!(loaded.nvml, nvmlDeviceGetFieldValues(device, 1, &raw mut asked)), SUCCESS);
-        // SAFETY: it is of the type that was described, or not read.
-        let found = (asked.nvmlReturn == SUCCESS).then(|| unsafe { asked.value.ullVal });
+        // SAFETY: any bits are a number.
+        let value = unsafe { asked.value.ullVal };
+        let found = (asked.nvmlReturn == SUCCESS).then_some(value);
         assert_eq!(found, expected, "{scope}");
     }
 

@@ -46,3 +46,15 @@ macro_rules! exports {
 }
 
 pub(super) use exports;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_does_not_cross_the_border() {
+        assert_eq!(answer(|| panic!("on purpose")), NvmlError::Unknown.code());
+        assert_eq!(answer(|| Err(NvmlError::InUse)), NvmlError::InUse.code());
+        assert_eq!(answer(|| Ok(())), nvmlReturn_enum_NVML_SUCCESS);
+    }
+}

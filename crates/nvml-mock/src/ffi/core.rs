@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use nvml_wrapper_sys::bindings::{nvmlReturn_enum_NVML_SUCCESS, nvmlReturn_t};
 
-use super::call::{answer, call, exports};
+use super::call::{answer, exports};
 use super::pointer::{Pointer, text};
 use crate::describe::{Function, NvmlError};
 use crate::driver::Driver;
@@ -24,15 +24,6 @@ extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> nvmlReturn_t {
 
 #[expect(unsafe_code, reason = "a library in C has its names for itself")]
 #[unsafe(no_mangle)]
-extern "C" fn nvmlShutdown() -> nvmlReturn_t {
-    call("nvmlShutdown", |driver| {
-        driver.shut_down();
-        Ok(())
-    })
-}
-
-#[expect(unsafe_code, reason = "a library in C has its names for itself")]
-#[unsafe(no_mangle)]
 extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
     if result == nvmlReturn_enum_NVML_SUCCESS {
         return c"Success".as_ptr();
@@ -41,6 +32,11 @@ extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
 }
 
 exports! {
+    fn nvmlShutdown() => |driver| {
+        driver.shut_down();
+        Ok(())
+    };
+
     fn nvmlSystemGetDriverVersion(version: Pointer<c_char>, length: c_uint) => |driver| {
         text(version, length, &driver.machine()?.node.driver_version)
     };

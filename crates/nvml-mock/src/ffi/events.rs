@@ -30,6 +30,7 @@ fn look(set: EventSetHandle, room: Pointer<nvmlEventData_t>) -> Result<Option<Wa
     let mut driver = Driver::lock();
     let watch = driver.watch();
     driver.begin(Function::exported(WAIT))?;
+    room.check()?;
     match driver.next_event(set.number())? {
         None => Ok(Some(watch)),
         Some(event) => {
@@ -41,7 +42,6 @@ fn look(set: EventSetHandle, room: Pointer<nvmlEventData_t>) -> Result<Option<Wa
 
 /// Waits without the lock, so that others can ask meanwhile.
 fn wait(set: EventSetHandle, room: Pointer<nvmlEventData_t>, most: Duration) -> Answer {
-    room.check()?;
     let begun = Instant::now();
     while let Some(watch) = look(set, room)? {
         let left = most.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()).ok_or(NvmlError::Timeout)?;
@@ -78,8 +78,8 @@ exports! {
     };
 
     fn nvmlDeviceRegisterEvents(device: DeviceHandle, types: c_ulonglong, set: EventSetHandle) => |driver| {
-        let set = driver.event_set(set.number())?;
         let card = driver.gpu(device.number())?;
+        let set = driver.event_set(set.number())?;
         if types & !SUPPORTED_EVENTS != 0 {
             return Err(NvmlError::NotSupported);
         }

@@ -69,11 +69,12 @@ fn measured(values: &Gpm, mut asked: nvmlGpmMetric_t) -> nvmlGpmMetric_t {
 
 exports! {
     fn nvmlGpmQueryDeviceSupport(device: DeviceHandle, support: Pointer<nvmlGpmSupport_t>) => |driver| {
+        let supported = driver.gpu(device.number())?.has_gpm();
         let mut asked = support.get()?;
         if asked.version != nvml::NVML_GPM_SUPPORT_VERSION {
             return Err(NvmlError::ArgumentVersionMismatch);
         }
-        asked.isSupportedDevice = driver.gpu(device.number())?.has_gpm().into();
+        asked.isSupportedDevice = supported.into();
         support.set(asked)
     };
 

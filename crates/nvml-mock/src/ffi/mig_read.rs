@@ -281,8 +281,8 @@ exports! {
         profile: c_uint,
         info: Pointer<nvmlGpuInstanceProfileInfo_v2_t>,
     ) => |driver| {
-        let edition = info.cast::<c_uint>().get()?;
         let (_, table) = driver.divisible(device.number())?;
+        let edition = info.cast::<c_uint>().get()?;
         let profile = numbered(table, profile)?;
         if edition == version::<nvmlGpuInstanceProfileInfo_v2_t>(2) {
             info.set(profile_info_v2(profile, edition))
@@ -368,8 +368,8 @@ exports! {
         engines: c_uint,
         info: Pointer<nvmlComputeInstanceProfileInfo_v2_t>,
     ) => |driver| {
-        let edition = info.cast::<c_uint>().get()?;
         let (_, instance) = driver.gpu_instance(instance.number())?;
+        let edition = info.cast::<c_uint>().get()?;
         let compute = numbered_compute(instance.profile, profile, engines)?;
         if edition == version::<nvmlComputeInstanceProfileInfo_v2_t>(2) {
             info.set(compute_profile_info_v2(instance.profile, compute, edition))

@@ -77,12 +77,12 @@ exports! {
     /// Whether the mode was reached is in the status, not in the answer.
     fn nvmlDeviceSetMigMode(device: DeviceHandle, mode: c_uint, status: Pointer<nvmlReturn_t>) => |driver| {
         status.check()?;
+        let card = driver.divisible(device.number())?.0.uuid.clone();
         let enabled = match mode {
             nvml::NVML_DEVICE_MIG_DISABLE => false,
             nvml::NVML_DEVICE_MIG_ENABLE => true,
             _ => return Err(NvmlError::InvalidArgument),
         };
-        let card = driver.divisible(device.number())?.0.uuid.clone();
         let reached = driver.change(&card, |card| Ok(set_mode(card, enabled)))?;
         status.set(reached.map_or_else(NvmlError::code, |()| nvml::nvmlReturn_enum_NVML_SUCCESS))
     };

@@ -1,7 +1,7 @@
 //! The functions that NVML exports, group by group.
 //!
 //! Each asks the [driver](crate::driver) under its lock and never panics across the border. What they do with their pointers
-//! is in [`pointer`], the only file that follows one.
+//! is in [`pointer`](mod@pointer), the only file that follows one.
 
 mod call;
 mod core;

@@ -13,8 +13,8 @@ exports! {
     };
 
     fn nvmlDeviceSetComputeMode(device: DeviceHandle, mode: c_uint) => |driver| {
-        let mode = ComputeMode::of(mode).ok_or(NvmlError::InvalidArgument)?;
         let uuid = driver.gpu(device.number())?.uuid.clone();
+        let mode = ComputeMode::of(mode).ok_or(NvmlError::InvalidArgument)?;
         driver.change(&uuid, |card| {
             card.compute_mode = mode;
             Ok(())

@@ -199,11 +199,11 @@ exports! {
     };
 
     fn nvmlDeviceGetMemoryInfo_v2(device: DeviceHandle, info: Pointer<nvmlMemory_v2_t>) => |driver| {
+        let (total, reserved, used) = memory(driver.device(device.number())?);
         let edition = info.cast::<c_uint>().get()?;
         if edition != version::<nvmlMemory_v2_t>(2) {
             return Err(NvmlError::ArgumentVersionMismatch);
         }
-        let (total, reserved, used) = memory(driver.device(device.number())?);
         let free = total.saturating_sub(used + reserved);
         info.set(nvmlMemory_v2_t { version: edition, total, reserved, free, used })
     };
@@ -252,6 +252,7 @@ exports! {
     };
 
     fn nvmlDeviceGetTemperatureV(device: DeviceHandle, reading: Pointer<nvmlTemperature_v1_t>) => |driver| {
+        let card = driver.gpu(device.number())?;
         let mut asked = reading.get()?;
         if asked.version != version::<nvmlTemperature_v1_t>(1) {
             return Err(NvmlError::ArgumentVersionMismatch);
@@ -259,7 +260,7 @@ exports! {
         if asked.sensorType != nvml::nvmlTemperatureSensors_enum_NVML_TEMPERATURE_GPU {
             return Err(NvmlError::InvalidArgument);
         }
-        asked.temperature = driver.gpu(device.number())?.gpu.temperature.cast_signed();
+        asked.temperature = card.gpu.temperature.cast_signed();
         reading.set(asked)
     };
 
@@ -301,8 +302,8 @@ exports! {
     };
 
     fn nvmlDeviceGetFieldValues(device: DeviceHandle, count: c_int, values: Pointer<nvmlFieldValue_t>) => |driver| {
-        let count = usize::try_from(count).map_err(|_| NvmlError::InvalidArgument)?;
         let card = driver.gpu(device.number())?;
+        let count = usize::try_from(count).map_err(|_| NvmlError::InvalidArgument)?;
         let filled: Vec<_> = values.check()?.get_all(count)?.into_iter().map(|asked| fill(card, asked)).collect();
         values.set_all(&filled)
     };

@@ -50,7 +50,7 @@ fn p2p_status(one: &Card, other: &Card, capability: c_uint) -> Result<u32, NvmlE
 }
 
 /// A link of a card; none if it is down.
-fn link<'a>(driver: &'a Driver, device: DeviceHandle, link: c_uint) -> Result<(&'a Card, Option<&'a Link>), NvmlError> {
+fn link(driver: &Driver, device: DeviceHandle, link: c_uint) -> Result<(&Card, Option<&Link>), NvmlError> {
     let card = driver.gpu(device.number())?;
     if card.model.links == 0 {
         return Err(NvmlError::NotSupported);
@@ -62,7 +62,7 @@ fn link<'a>(driver: &'a Driver, device: DeviceHandle, link: c_uint) -> Result<(&
 }
 
 /// A link that is up, for what is asked of those alone.
-fn active<'a>(driver: &'a Driver, device: DeviceHandle, index: c_uint) -> Result<(&'a Card, &'a Link), NvmlError> {
+fn active(driver: &Driver, device: DeviceHandle, index: c_uint) -> Result<(&Card, &Link), NvmlError> {
     let (card, link) = link(driver, device, index)?;
     Ok((card, link.ok_or(NvmlError::NotSupported)?))
 }
@@ -120,7 +120,7 @@ exports! {
         let (_, link) = active(driver, device, index)?;
         count.set(match counter {
             nvml::nvmlNvLinkErrorCounter_enum_NVML_NVLINK_ERROR_DL_REPLAY => link.replays,
-            0..nvml::nvmlNvLinkErrorCounter_enum_NVML_NVLINK_ERROR_COUNT => 0,
+            other if other < nvml::nvmlNvLinkErrorCounter_enum_NVML_NVLINK_ERROR_COUNT => 0,
             _ => return Err(NvmlError::InvalidArgument),
         })
     };
@@ -154,8 +154,8 @@ exports! {
     };
 
     fn nvmlDeviceGetGpuFabricInfoV(device: DeviceHandle, info: Pointer<nvmlGpuFabricInfo_v3_t>) => |driver| {
-        let edition = info.cast::<c_uint>().get()?;
         let fabric = fabric(driver.gpu(device.number())?)?;
+        let edition = info.cast::<c_uint>().get()?;
         let (second, third) = (version::<nvmlGpuFabricInfo_v2_t>(2), version::<nvmlGpuFabricInfo_v3_t>(3));
         if edition == second {
             info.cast().set(nvmlGpuFabricInfo_v2_t {

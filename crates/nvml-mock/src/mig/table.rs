@@ -183,7 +183,7 @@ impl Profile {
     }
 
     /// The id that an instance gets at a start. A card is a binary tree, and its nodes are numbered from the root, each
-    /// row from the upper half of the card, as the driver does it on the cards whose ids are published.
+    /// row from the upper half of the card, as in most listings of real cards that are published.
     pub fn instance_id(&self, start: u32) -> u32 {
         let row = self.axis / self.size;
         row - 1 + (start + self.axis / 2) % self.axis / self.size

@@ -1,5 +1,6 @@
 //! What the tests of the built library have in common.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![allow(unsafe_code, reason = "what nvml-wrapper does not cover is called as C does it")]
 
 pub mod mig;
@@ -50,6 +51,7 @@ pub fn init(installation: &Installation) -> Nvml {
 macro_rules! raw {
     ($nvml:expr, $function:ident($($argument:expr),* $(,)?)) => {{
         let function = $nvml.lib().$function.as_ref().expect(stringify!($function));
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "the arguments are values and pointers to locals")]
         // SAFETY: the arguments are of the types of the header, and live through the call.
         unsafe { function($($argument),*) }
     }};

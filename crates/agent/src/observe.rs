@@ -1,4 +1,4 @@
-//! Looks at the node every ten seconds, and tells whoever wants to know: kubelet's plugins, the API server, Prometheus.
+//! Looks at the node every ten seconds and at each XID, and tells whoever wants to know: kubelet's plugins, the API server, Prometheus.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -82,8 +82,13 @@ impl Observer {
         let look = async {
             let mut ticks = tokio::time::interval(self.options.interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let xid = self.collector.xid_arrived();
             loop {
-                ticks.tick().await;
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    // What makes a device unhealthy is told at once.
+                    () = xid.notified() => {}
+                }
                 self = self.look().await;
             }
         };

@@ -15,7 +15,7 @@ mod raw;
 mod sample;
 mod sampler;
 
-pub use events::{XidEvent, XidWatcher};
+pub use events::{XidEvent, XidInbox, XidSink, XidWatcher};
 pub use fault::{CardFault, Failures};
 pub use inventory::{DriverGone, Fingerprint, Reading, fingerprint, read};
 pub use library::{DEFAULT_PATH, Library, LibraryError};

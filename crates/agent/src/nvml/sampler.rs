@@ -149,7 +149,7 @@ fn memory_temperature(device: &Device<'_>) -> Result<u64, NvmlError> {
 
 fn ecc(device: &Device<'_>, calls: &mut Calls<'_>) -> Ecc {
     let mut count = |error: MemoryError, counter: EccCounter| {
-        calls.value("nvmlDeviceGetTotalEccErrors", || device.total_ecc_errors(error.clone(), counter.clone()))
+        calls.value("nvmlDeviceGetTotalEccErrors", || device.total_ecc_errors(error, counter))
     };
     Ecc {
         corrected_volatile: count(MemoryError::Corrected, EccCounter::Volatile),

@@ -167,6 +167,20 @@ fn counters_have_the_names_that_dcgm_gives_them() {
     assert!(!metrics.render().contains("DCGM_FI_DEV"), "what is gone ends");
 }
 
+#[test]
+fn every_metric_is_in_the_document() {
+    let document = include_str!("../../../../docs/agent-metrics.md");
+    let fields = fields::CARD.iter().map(|field| field.name);
+    let fields = fields.chain(fields::MEMORY.iter().map(|field| field.name));
+    let fields = fields.chain(fields::ACTIVITY.iter().map(|field| field.name));
+    let metrics = metrics(HostnameLabel::Capital);
+    metrics.round(&Arc::new(round(card(0), None, vec![holder("a", None, 1)])));
+    let text = metrics.render();
+    let own = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let missing: Vec<&str> = fields.chain(own).filter(|name| !document.contains(&format!("`{name}"))).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
 async fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -31,8 +31,8 @@ pub struct Status {
 
 impl Status {
     /// Makes of it a report of cards that cannot be asked: what was measured is no longer known, and none takes anything.
+    /// The sum over the node stays what it was last: nothing would be taken for nothing used.
     pub fn silence(&mut self, reason: &str) {
-        self.used_memory_mib = 0;
         for device in &mut self.devices {
             device.used_memory_mib = None;
             device.foreign_memory_mib = None;

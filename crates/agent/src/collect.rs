@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
 
 use crate::health::{Health, XidPolicy};
 use crate::host::{GpuMode, Origin, ProcessTable, Sysfs};
 use crate::inventory::{DeviceHealth, DeviceUuid, GpuUuid, Inventory};
 use crate::nvml::{
-    self, DriverGone, Failures, Fingerprint, Library, LibraryError, Sample, Sampler, XidEvent, XidWatcher,
+    self, DriverGone, Failures, Fingerprint, Library, LibraryError, Sample, Sampler, XidInbox, XidWatcher,
 };
 use crate::pods::NodePod;
 use crate::usage::{CardUse, PodIndex, attribute};
@@ -89,7 +89,7 @@ pub struct Collector {
     failures: Failures,
     processes: ProcessTable,
     health: Health,
-    events: (UnboundedSender<XidEvent>, UnboundedReceiver<XidEvent>),
+    xids: XidInbox,
     last: Last,
 }
 
@@ -120,7 +120,7 @@ impl Collector {
             failures: Failures::default(),
             processes: ProcessTable::new(options.procfs_root.clone()),
             health: Health::new(options.xids.clone(), options.quiet),
-            events: mpsc::unbounded_channel(),
+            xids: XidInbox::new(),
             last: Last {
                 fingerprint: Fingerprint::default(),
                 read_at: None,
@@ -130,6 +130,11 @@ impl Collector {
             },
             options,
         }
+    }
+
+    /// Is notified when the driver reported an XID: a round now says what it means.
+    pub fn xid_arrived(&self) -> Arc<Notify> {
+        self.xids.arrived()
     }
 
     /// A round, on the real clock.
@@ -223,7 +228,7 @@ impl Collector {
     }
 
     fn hear(&mut self, now: Duration) {
-        while let Ok(event) = self.events.1.try_recv() {
+        while let Some(event) = self.xids.take() {
             let card = event.card.as_ref().map_or("an unknown card", GpuUuid::as_str);
             tracing::warn!(card, xid = event.xid, gpu_instance = ?event.gpu_instance, "the driver reports an XID");
             self.health.xid(&self.last.inventory, &event, now);
@@ -275,7 +280,7 @@ impl Collector {
         let wanted: BTreeSet<GpuUuid> = answering.collect();
         let waits = open.watcher.as_ref().is_some_and(XidWatcher::is_running);
         if open.wanted != wanted || !waits {
-            let start = || XidWatcher::start(library, wanted.clone(), self.events.0.clone());
+            let start = || XidWatcher::start(library, wanted.clone(), self.xids.sink());
             open.watcher = (!wanted.is_empty()).then(start);
             open.wanted = wanted;
         }

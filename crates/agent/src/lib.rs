@@ -14,9 +14,12 @@ pub mod host;
 pub mod inventory;
 pub mod kubelet;
 pub mod labels;
+pub mod metrics;
 pub mod nvml;
+pub mod observe;
 pub mod pods;
 pub mod resources;
+pub mod state;
 pub mod usage;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod sample;
 mod sampler;
 mod xid;
 
-pub use events::XidWatcher;
+pub use events::{XidInbox, XidSink, XidWatcher};
 pub use fault::{CardFault, Failures};
 pub use inventory::{DriverGone, Fingerprint, Reading, fingerprint, read};
 pub use library::{DEFAULT_PATH, Library, LibraryError};

@@ -101,16 +101,34 @@ pub async fn start(
     client: Option<kube::Client>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<(SocketAddr, JoinHandle<io::Result<()>>)> {
+    let served = Served { metrics, health, config_json: config_json.into(), ask };
+    let (open, guarded) = routes(served);
+    serve_routes(listen, open, guarded, client, shutdown).await
+}
+
+/// Serves `open` to everybody and `guarded` to whom the module's rule allows, until `shutdown`, then until the requests
+/// under way are answered. What neither has is `guarded`'s to answer: nobody else learns what there is. Returns the address
+/// and the task, whose result is the server's.
+///
+/// # Errors
+/// If the address cannot be had, if it is not a loopback address and there is no client to ask who may read, or if the
+/// files of the certificate hold none.
+pub async fn serve_routes(
+    listen: impl Into<Listen>,
+    open: Router,
+    guarded: Router,
+    client: Option<kube::Client>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<(SocketAddr, JoinHandle<io::Result<()>>)> {
     let Listen { address: listen, certificate } = listen.into();
-    let guard = guard_for(listen, client)?;
+    let rule = guard_for(listen, client)?;
     let certificate = certificate.map(|files| Certificate::load(files, LOOK_EVERY)).transpose();
     let certificate = certificate.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let served = Served { metrics, health, config_json: config_json.into(), ask };
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}; change bindAddress or stop who does"))
     })?;
     let address = listener.local_addr()?;
-    let router = router(served, guard);
+    let router = open.merge(guarded.layer(from_fn_with_state(rule, guard)));
     let task = match certificate {
         None => tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future()),
         Some(certificate) => {
@@ -138,7 +156,8 @@ fn guard_for(listen: SocketAddr, client: Option<kube::Client>) -> io::Result<Gua
     }
 }
 
-fn router(served: Served, rule: Guard) -> Router {
+/// What everybody may read, and what is guarded.
+fn routes(served: Served) -> (Router, Router) {
     let open = Router::new()
         .route("/healthz", get(|served, query| probe(Probe::Health, served, query)))
         .route("/livez", get(|served, query| probe(Probe::Live, served, query)))
@@ -149,9 +168,8 @@ fn router(served: Served, rule: Guard) -> Router {
         .route("/configz", get(configz))
         .route("/debug/pods/{namespace}/{name}", get(explain))
         .route("/version", get(version))
-        .fallback(nothing_here)
-        .layer(from_fn_with_state(rule, guard));
-    open.merge(guarded).with_state(served)
+        .fallback(nothing_here);
+    (open.with_state(served.clone()), guarded.with_state(served))
 }
 
 async fn probe(probe: Probe, State(served): State<Served>, RawQuery(query): RawQuery) -> Response {

@@ -1,0 +1,186 @@
+//! Looks at the node every ten seconds and at each XID, and tells whoever wants to know: kubelet's plugins, the API server, Prometheus.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use crate::collect::{CollectOptions, Collector, Round, RoundError};
+use crate::inventory::{DeviceHealth, Seen};
+use crate::labels::{LabelOptions, labels};
+use crate::metrics::{Metrics, Readiness};
+use crate::pods::NodePod;
+use crate::state::{self, Desired, Instance, Writer, WriterOptions, status};
+
+/// How often to look if nobody says otherwise.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What to look at, how often, and what to call the node.
+#[derive(Debug, Clone)]
+pub struct ObserveOptions {
+    /// The node's name.
+    pub node: String,
+    /// Where to look.
+    pub collect: CollectOptions,
+    /// What labels depend on.
+    pub labels: LabelOptions,
+    /// How often.
+    pub interval: Duration,
+}
+
+/// Looks at one node.
+pub struct Observer {
+    options: ObserveOptions,
+    collector: Collector,
+    pods: watch::Receiver<Arc<Vec<NodePod>>>,
+    metrics: Metrics,
+    readiness: Readiness,
+    instance: Instance,
+    seen: watch::Sender<Arc<Seen>>,
+    desired: watch::Sender<Option<Arc<Desired>>>,
+    trouble: Option<String>,
+}
+
+impl Observer {
+    /// An observer of a node with these pods. What it sees is to be had from [`Self::seen`].
+    pub fn new(options: ObserveOptions, pods: watch::Receiver<Arc<Vec<NodePod>>>, metrics: Metrics) -> Self {
+        Self {
+            collector: Collector::new(options.collect.clone()),
+            options,
+            pods,
+            metrics,
+            readiness: Readiness::default(),
+            instance: Instance::new(),
+            seen: watch::Sender::new(Arc::default()),
+            desired: watch::Sender::new(None),
+            trouble: None,
+        }
+    }
+
+    /// The devices and how they are; changed only when they did. Empty before the first look.
+    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
+        self.seen.subscribe()
+    }
+
+    /// What is to be on the API server; `None` before the first look.
+    pub fn desired(&self) -> watch::Receiver<Option<Arc<Desired>>> {
+        self.desired.subscribe()
+    }
+
+    /// Whether the last look found anything.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+
+    /// Looks until `shutdown`, and writes to the API server what it sees. `client` should not repeat what failed.
+    pub async fn run(mut self, client: kube::Client, shutdown: impl Future<Output = ()>) {
+        let options = WriterOptions { node: self.options.node.clone(), labels: self.options.labels.clone() };
+        let writer = Writer::new(client, options, self.metrics.clone());
+        let desired = self.desired();
+        let look = async {
+            let mut ticks = tokio::time::interval(self.options.interval);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let xid = self.collector.xid_arrived();
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    // What makes a device unhealthy is told at once.
+                    () = xid.notified() => {}
+                }
+                self = self.look().await;
+            }
+        };
+        tokio::select! {
+            () = shutdown => {}
+            () = state::run(writer, desired, std::future::pending()) => {}
+            () = look => {}
+        }
+    }
+
+    /// Looks once, on a thread where it may block.
+    pub async fn look(mut self) -> Self {
+        let pods = self.pods.borrow_and_update().clone();
+        let begun = tokio::task::spawn_blocking(move || {
+            let result = self.collector.round(&pods);
+            (self, result)
+        });
+        match begun.await {
+            Ok((mut observer, result)) => {
+                observer.take(result);
+                observer
+            }
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    fn take(&mut self, result: Result<Round, RoundError>) {
+        match result {
+            Ok(round) => {
+                if self.trouble.take().is_some() {
+                    tracing::info!("the cards can be seen again");
+                }
+                self.readiness.set(true);
+                let round = Arc::new(round);
+                self.metrics.round(&round);
+                self.publish(Seen { inventory: (*round.inventory).clone(), health: round.health.clone() });
+                let labels = labels(&round.inventory, &round.facts, &self.options.labels);
+                let status = status(&round, &self.instance, &self.options.labels);
+                self.desired.send_replace(Some(Arc::new(Desired { status, labels })));
+            }
+            Err(error) => self.blind(&error),
+        }
+    }
+
+    /// The driver cannot be asked. What is known of the cards stays, but none takes anything new.
+    fn blind(&mut self, error: &RoundError) {
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            tracing::warn!("{text}");
+            self.trouble = Some(text);
+        }
+        self.readiness.set(false);
+        self.metrics.no_round();
+        let (inventory, health) = self.collector.blind();
+        if inventory.cards.is_empty() {
+            return; // nothing was ever seen, so there is nothing to say
+        }
+        self.publish(Seen { inventory: (*inventory).clone(), health });
+        self.desired.send_if_modified(|desired| {
+            let Some(known) = desired else { return false };
+            let mut silent = (**known).clone();
+            silent.status.silence("the driver does not answer");
+            let changed = silent != **known;
+            *known = Arc::new(silent);
+            changed
+        });
+    }
+
+    fn publish(&self, seen: Seen) {
+        self.seen.send_if_modified(|known| {
+            if **known == seen {
+                return false;
+            }
+            tell_changes(known, &seen);
+            *known = Arc::new(seen);
+            true
+        });
+    }
+}
+
+/// Says which devices became unhealthy or well again.
+fn tell_changes(before: &Seen, after: &Seen) {
+    for (device, health) in &after.health {
+        match (before.health.get(device), health) {
+            (Some(before), after) if before == after => {}
+            (_, DeviceHealth::Unhealthy { reason }) => {
+                tracing::warn!(%device, reason, "a device is unhealthy and takes no new pods");
+            }
+            (Some(DeviceHealth::Unhealthy { .. }), DeviceHealth::Healthy) => {
+                tracing::info!(%device, "a device is healthy again");
+            }
+            _ => {}
+        }
+    }
+}

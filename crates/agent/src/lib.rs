@@ -3,11 +3,14 @@
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod allocate;
+pub mod checkpoint;
 pub mod config;
 mod folder;
 pub mod inventory;
 pub mod kubelet;
 pub mod pods;
+pub mod report;
 pub mod resources;
 #[cfg(test)]
 mod testing;

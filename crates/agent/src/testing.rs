@@ -1,11 +1,16 @@
 //! Nodes for tests.
 
-use gpu_scheduler_engine::model::Mib;
+use std::collections::BTreeMap;
+
+use gpu_scheduler_engine::model::{
+    Allocation, ContainerAllocation, DeviceGrant, GrantKind, Mib, Percent, PodUid, Timestamp,
+};
 
 use crate::inventory::{
     Card, CardIndex, ComputeCapability, GpuUuid, Inventory, Link, LinkPeer, Mig, MigDevice, MigProfile, MigUuid, Minor,
     PciBusId, Placement,
 };
+use crate::pods::{NodePod, PodContainer};
 
 /// Card `n`: `GPU-<n>`, 80 GiB, of capability 8.0, no MIG, no links; cards from 4 on are on NUMA node 1.
 pub fn card(n: u32) -> Card {
@@ -54,4 +59,62 @@ pub fn linked(cards: &mut [Card], a: usize, b: usize, lanes: u32) {
 /// A node of these cards.
 pub fn node(cards: Vec<Card>) -> Inventory {
     Inventory { driver_version: "570.86.15".to_owned(), cuda_version: Some((12, 8)), cards }
+}
+
+/// A pod in flight, written as `name = container: resource*count>device,device …; …`.
+///
+/// `a = main: gpu*1>0` wants one card, and its record gives it card 0. `~` before a container makes it an init container. A
+/// share is `main: gpu.shared*1>0=8192` (MiB), a MIG device `main: mig-1g.10gb*1>1/0` (card 1, device 0). Without any
+/// `>` there is no record.
+pub fn pod(text: &str) -> NodePod {
+    let (name, containers) = text.split_once(" = ").expect("a name");
+    let mut pod = NodePod {
+        uid: PodUid::from(format!("uid-{name}").as_str()),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        containers: Vec::new(),
+        record: text.contains('>').then(Allocation::default),
+        started_at: None,
+    };
+    for part in containers.split("; ") {
+        let (container, wants) = part.split_once(": ").expect("a container");
+        let name = container.trim_start_matches('~').to_owned();
+        let mut devices = BTreeMap::new();
+        for want in wants.split_whitespace() {
+            let (resource, grants) = want.split_once('>').unwrap_or((want, ""));
+            let (resource, count) = resource.split_once('*').expect("a count");
+            devices.insert(format!("nvidia.com/{resource}"), count.parse().expect("a count"));
+            if let (Some(record), false) = (&mut pod.record, grants.is_empty()) {
+                let grants = grants.split(',').map(grant).collect();
+                record.containers.push(ContainerAllocation {
+                    name: name.clone(),
+                    kind: Some(match resource {
+                        "gpu.shared" => GrantKind::Share,
+                        _ if resource.starts_with("mig-") => GrantKind::Mig,
+                        _ => GrantKind::Whole,
+                    }),
+                    devices: grants,
+                });
+            }
+        }
+        pod.containers.push(PodContainer { name, init: container.starts_with('~'), devices, id: None });
+    }
+    pod
+}
+
+/// Such a pod that kubelet has admitted.
+pub fn started(text: &str) -> NodePod {
+    NodePod { started_at: Some(Timestamp(1)), ..pod(text) }
+}
+
+fn grant(text: &str) -> DeviceGrant {
+    let (device, memory) = text.split_once('=').unwrap_or((text, "81920"));
+    let (card, mig) = device.split_once('/').map_or((device, None), |(card, mig)| (card, Some(mig)));
+    DeviceGrant {
+        uuid: format!("GPU-{card}"),
+        index: card.parse().expect("a card"),
+        memory: Mib(memory.parse().expect("MiB")),
+        compute: Percent(0),
+        mig: mig.map(|mig| format!("MIG-{card}-{mig}")),
+    }
 }

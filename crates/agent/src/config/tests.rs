@@ -56,7 +56,9 @@ imex: {channelIDs: [0], required: true}
 
 #[test]
 fn nothing_said_is_the_defaults() {
-    for text in ["", "# nothing\n", "version: v1\n", "{}", "flags:\nsharing: {}\nimex: null\n", "flags: {plugin: , gfd: }"] {
+    for text in
+        ["", "# nothing\n", "version: v1\n", "{}", "flags:\nsharing: {}\nimex: null\n", "flags: {plugin: , gfd: }"]
+    {
         let read = read(text);
         assert_eq!(read, Ok(Read { config: Config::defaults(), warnings: vec![] }), "{text:?}");
     }

@@ -6,6 +6,7 @@
 
 mod environment;
 mod file;
+mod label;
 mod problem;
 mod select;
 mod settle;
@@ -17,6 +18,7 @@ pub use environment::from_environment;
 pub use file::{
     Devices, FileSharing, Flags, GfdFlags, ImexFile, Layer, OneOrMany, PluginFlags, Replicated, SharedFile,
 };
+pub use label::{read_label, watch_label};
 pub use problem::{ConfigError, ConfigProblem};
 pub use select::{Choice, Fallback, SelectError, select};
 pub use sharing::{Replication, Sharing};

@@ -1,0 +1,42 @@
+//! The node's label that chooses a file, followed.
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Node;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as follow};
+use kube::{Api, Client, ResourceExt as _};
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::select::LABEL;
+
+/// The label of `node` now.
+///
+/// # Errors
+/// If the API server does not tell.
+pub async fn read_label(client: &Client, node: &str) -> kube::Result<Option<String>> {
+    let node = Api::<Node>::all(client.clone()).get_metadata(node).await?;
+    Ok(node.labels().get(LABEL).cloned())
+}
+
+/// Follows the label of `node` until nobody listens.
+pub async fn watch_label(client: Client, node: &str, label: watch::Sender<Option<String>>) {
+    let config = watcher::Config::default().fields(&format!("metadata.name={node}"));
+    let mut events = Box::pin(follow(Api::<PartialObjectMeta<Node>>::all(client), config).default_backoff());
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = label.closed() => return,
+        };
+        match event {
+            Some(Ok(Event::Apply(node) | Event::InitApply(node))) => {
+                let now = node.labels().get(LABEL).cloned();
+                label.send_if_modified(|label| std::mem::replace(label, now.clone()) != now);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => warn!(%error, "the watch of this node's label {LABEL} was interrupted and goes on"),
+            None => return,
+        }
+    }
+}

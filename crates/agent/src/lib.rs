@@ -6,11 +6,16 @@
 pub mod allocate;
 pub mod checkpoint;
 pub mod config;
+pub mod container;
 mod folder;
+pub mod handout;
 pub mod inventory;
 pub mod kubelet;
+pub mod plugin;
+pub mod podresources;
 pub mod pods;
 pub mod report;
 pub mod resources;
+pub mod sharing;
 #[cfg(test)]
 mod testing;

@@ -184,7 +184,11 @@ fn seats_are_on_the_recorded_cards_each_on_its_own() {
     assert_eq!(cards(3, &share).prefers("gpu.shared", all, "", 2, Left), "0::0 1::0");
     assert_eq!(cards(3, &share).prefers("gpu.shared", "0::1 0::2 1::2 2::0", "", 2, Left), "0::1 1::2");
     assert_eq!(cards(3, &share).prefers("gpu.shared", all, "0::2", 2, Left), "0::2 1::0");
-    assert_eq!(cards(3, &[]).prefers("gpu.shared", "0::0 0::1 1::3", "", 2, Over), "0::0 1::3", "never two on one card");
+    assert_eq!(
+        cards(3, &[]).prefers("gpu.shared", "0::0 0::1 1::3", "", 2, Over),
+        "0::0 1::3",
+        "never two on one card"
+    );
     assert_eq!(cards(3, &share).decides("gpu.shared", "0::3 1::1", Left), "a/main", "which seat does not matter");
     assert_eq!(cards(3, &share).decides("gpu.shared", "0::3 0::1", Left), "wait");
     assert_eq!(cards(3, &share).decides("gpu.shared", "0::3 0::1", Over), "a/main GPUAllocationMismatch");
@@ -198,7 +202,10 @@ fn a_pod_without_a_record_gets_what_nobody_holds() {
     assert_eq!(scene.decides("gpu", "3", Left), "f/main");
     assert_eq!(scene.decides("gpu", "1", Left), "wait", "q keeps it");
     let why = scene.decides("gpu", "1", Over);
-    assert!(why.starts_with("refuse: GPU-1 is kept for container main of pod default/q, which was placed there"), "{why}");
+    assert!(
+        why.starts_with("refuse: GPU-1 is kept for container main of pod default/q, which was placed there"),
+        "{why}"
+    );
     // A record's pod that asks for the same comes first where its cards are exactly those asked for.
     let both = cards(4, &foreign(&[pod("q = main: gpu*1>2")]));
     assert_eq!(both.decides("gpu", "2", Left), "q/main");
@@ -234,17 +241,21 @@ fn what_would_overcommit_a_card_is_refused() {
     let full = || cards(1, &[started("r = main: gpu.shared*1>0=60000"), pod("a = main: gpu.shared*1>0=30000")]);
     assert_eq!(full().decides("gpu.shared", "0::1", Left), "wait");
     let why = full().decides("gpu.shared", "0::1", Over);
-    let expected = "refuse: 30000 MiB do not fit on GPU-0: of 81920 MiB, 60000 MiB are held by container main of pod default/r";
+    let expected =
+        "refuse: 30000 MiB do not fit on GPU-0: of 81920 MiB, 60000 MiB are held by container main of pod default/r";
     assert!(why.starts_with(expected), "{why}");
     let fits = cards(1, &[started("r = main: gpu.shared*1>0=50000"), pod("a = main: gpu.shared*1>0=30000")]);
     assert_eq!(fits.decides("gpu.shared", "0::1", Left), "a/main");
     let whole = cards(1, &[started("r = main: gpu*1>0"), pod("a = main: gpu.shared*1>0=1")]);
     assert!(whole.decides("gpu.shared", "0::0", Over).starts_with("refuse: GPU-0 is kept for container main"));
     // Init containers run one after the other and give back what they had.
-    let init = cards(1, &[
-        started("r = ~one: gpu.shared*1>0=40000; ~two: gpu.shared*1>0=40000; main: gpu.shared*1>0=10000"),
-        pod("a = main: gpu.shared*1>0=40000"),
-    ]);
+    let init = cards(
+        1,
+        &[
+            started("r = ~one: gpu.shared*1>0=40000; ~two: gpu.shared*1>0=40000; main: gpu.shared*1>0=10000"),
+            pod("a = main: gpu.shared*1>0=40000"),
+        ],
+    );
     assert_eq!(init.decides("gpu.shared", "0::0", Left), "a/main");
 }
 
@@ -281,7 +292,11 @@ fn what_is_unhealthy_goes_to_its_record_only() {
 #[test]
 fn slices_and_replicas() {
     let mixed = |pods: &[NodePod]| {
-        scene(node(vec![card(0), partitioned(1, &["1g.10gb", "1g.10gb", "2g.20gb"])]), "flags: {migStrategy: mixed}", pods)
+        scene(
+            node(vec![card(0), partitioned(1, &["1g.10gb", "1g.10gb", "2g.20gb"])]),
+            "flags: {migStrategy: mixed}",
+            pods,
+        )
     };
     let both = [pod("a = main: mig-1g.10gb*1>1/1 mig-2g.20gb*1>1/2")];
     assert_eq!(mixed(&both).prefers("mig-1g.10gb", "1/0 1/1", "", 1, Left), "1/1");

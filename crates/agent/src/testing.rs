@@ -6,6 +6,8 @@ use gpu_scheduler_engine::model::{
     Allocation, ContainerAllocation, DeviceGrant, GrantKind, Mib, Percent, PodUid, Timestamp,
 };
 
+use tokio::sync::mpsc;
+
 use crate::inventory::{
     Card, CardIndex, ComputeCapability, GpuUuid, Inventory, Link, LinkPeer, Mig, MigDevice, MigProfile, MigUuid, Minor,
     PciBusId, Placement,
@@ -117,4 +119,29 @@ fn grant(text: &str) -> DeviceGrant {
         compute: Percent(0),
         mig: mig.map(|mig| format!("MIG-{card}-{mig}")),
     }
+}
+
+/// A client of an API server that answers lists with `list` and objects that are made with themselves, and tells each
+/// request: its method, its path and query, and its body. Watches stay silent.
+pub fn api(list: &serde_json::Value) -> (kube::Client, mpsc::UnboundedReceiver<(String, String, String)>) {
+    use kube::client::Body;
+    let (sender, requests) = mpsc::unbounded_channel();
+    let list = list.to_string();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (sender, list) = (sender.clone(), list.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect_bytes().await.expect("a body");
+            let (method, path) = (parts.method.to_string(), parts.uri.to_string());
+            let body = String::from_utf8_lossy(&bytes).into_owned();
+            let answer = if method == "GET" { list } else { body.clone() };
+            let watches = path.contains("watch=true");
+            let _ = sender.send((method, path, body));
+            if watches {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(answer.into_bytes())))
+        }
+    });
+    (kube::Client::new(service, "default"), requests)
 }

@@ -51,9 +51,10 @@ pub struct Reconciled {
 
 /// Brings `view.entries` up to what kubelet lists (`None`: it could not be asked) and which pods live.
 ///
-/// kubelet's list says who holds what, and counts before what was assumed when it asked. It leaves out init containers and
-/// may lag behind a call that was just answered, so an entry ends only when kubelet does not list it, its pod is not among
-/// those that live, and it is older than `grace`. While kubelet or the API server cannot be asked, nothing ends.
+/// kubelet's list says who holds what, and counts before what was assumed when it asked. It leaves out init containers, so
+/// an entry ends only when kubelet does not list it and its pod is not among those that live. What was given to nobody that
+/// is known has no pod to live; it ends when kubelet does not list it after `grace`. While kubelet or the API server
+/// cannot be asked, nothing ends.
 pub fn reconcile(view: &View<'_>, listed: Option<&[Listed]>, now: Timestamp, grace: Millis) -> Reconciled {
     let mut entries = view.entries.to_vec();
     let mut reports = Vec::new();
@@ -67,7 +68,7 @@ pub fn reconcile(view: &View<'_>, listed: Option<&[Listed]>, now: Timestamp, gra
         let uid = entry.holder.as_ref().and_then(|holder| holder.uid.as_ref());
         uid.is_some_and(|uid| live.contains(uid))
     };
-    let fresh = |entry: &Entry| now < entry.at + grace;
+    let fresh = |entry: &Entry| entry.holder.is_none() && now < entry.at + grace;
     entries.retain(|entry| !view.synced || shown(entry) || lives(entry) || fresh(entry));
     Reconciled { entries, reports }
 }

@@ -135,9 +135,9 @@ fn the_books_follow_kubelet_and_the_pods() {
     let a = || started("a = main: gpu*1>0");
     let b = || started("b = main: gpu*1>1");
     let init = || started("c = ~init: gpu*1>2; main: gpu*1>2");
-    let nobody = || Entry { holder: None, ..entry("x", "main", 0, 0) };
+    let nobody = |at| Entry { holder: None, ..entry("x", "main", 0, at) };
     type Case<'a> = (&'a str, Vec<Entry>, Vec<NodePod>, Option<&'a [(&'a str, &'a str, u32)]>, &'a [&'a str]);
-    let cases: [Case<'_>; 14] = [
+    let cases: [Case<'_>; 16] = [
         ("as it is", vec![entry("a", "main", 0, 0)], vec![a()], Some(&[("a", "main", 0)]), &["a/main 0"]),
         ("a lost checkpoint", vec![], vec![a()], Some(&[("a", "main", 0)]), &["a/main 0"]),
         ("… of a pod that the API does not show", vec![], vec![], Some(&[("z", "main", 0)]), &["z/main? 0"]),
@@ -150,11 +150,13 @@ fn the_books_follow_kubelet_and_the_pods() {
             &["a/main 0"],
         ),
         ("… but it lives", vec![entry("a", "main", 0, 0)], vec![a()], Some(&[]), &["a/main 0"]),
-        ("… but it was just given", vec![entry("a", "main", 0, 90_000)], vec![], Some(&[]), &["a/main 0"]),
+        ("nobody was named, just now", vec![nobody(90_000)], vec![], Some(&[]), &["nobody? 0"]),
+        ("… and a while ago", vec![nobody(60_000)], vec![], Some(&[]), &[]),
+        ("a pod that ended at once", vec![entry("a", "main", 0, 99_999)], vec![], Some(&[]), &[]),
         ("kubelet is silent", vec![entry("a", "main", 0, 0)], vec![], None, &["a/main 0"]),
         (
             "nobody was named",
-            vec![nobody()],
+            vec![nobody(0)],
             vec![b()],
             Some(&[("b", "main", 0)]),
             &["b/main 0", "GPUAllocationMismatch"],

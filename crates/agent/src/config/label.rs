@@ -40,3 +40,29 @@ pub async fn watch_label(client: Client, node: &str, label: watch::Sender<Option
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_label_of_this_node_is_followed() {
+        let node = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"name": "n1", "resourceVersion": "1", "labels": {"nvidia.com/device-plugin.config": "a100"}}});
+        let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "1"}, "items": [node]});
+        let (client, mut requests) = crate::testing::api(&list);
+        let (sender, mut label) = watch::channel(None);
+        let watching = tokio::spawn(async move { watch_label(client, "n1", sender).await });
+        label.changed().await.unwrap();
+        assert_eq!(label.borrow().as_deref(), Some("a100"));
+        let (_, path, _) = requests.recv().await.unwrap();
+        assert!(path.contains("fieldSelector=metadata.name%3Dn1"), "{path}");
+        drop(label);
+        watching.await.unwrap();
+        let (client, _requests) = crate::testing::api(&node);
+        assert_eq!(read_label(&client, "n1").await.unwrap().as_deref(), Some("a100"));
+    }
+}

@@ -1,6 +1,8 @@
 //! The desk: kubelet's calls answered, the books kept.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gpu_scheduler_engine::model::{Millis, Timestamp};
@@ -31,7 +33,9 @@ pub struct Desk {
     listed: watch::Receiver<Arc<Vec<NodePod>>>,
     books: Mutex<Books>,
     reports: Reports,
-    pod_resources: std::path::PathBuf,
+    pod_resources: PathBuf,
+    /// Whether kubelet's list was seen since the start. Before, what was given without a record may be unknown.
+    compared: AtomicBool,
     /// What each of the two calls may wait: kubelet makes both for one container.
     patience: Duration,
     grace: Millis,
@@ -62,6 +66,7 @@ impl Desk {
             books: Mutex::new(Books { checkpoint: Arc::new(loaded.checkpoint), entries: loaded.entries }),
             reports,
             pod_resources: options.pod_resources.clone(),
+            compared: AtomicBool::new(false),
             patience: options.patience / 2,
             grace: Millis(u64::try_from(options.grace.as_millis()).unwrap_or(u64::MAX)),
         };
@@ -92,6 +97,7 @@ impl Desk {
     pub async fn prefer(&self, name: &ResourceName, available: &[String], must: &[String], size: usize) -> Vec<String> {
         let parse = |ids: &[String]| ids.iter().filter_map(|id| DeviceId::parse(id)).collect::<Vec<_>>();
         let (available, must) = (parse(available), parse(must));
+        self.compare_once().await;
         let mut waiting = Waiting::new(self);
         loop {
             let patience = waiting.patience();
@@ -114,6 +120,7 @@ impl Desk {
     /// # Errors
     /// [`Refusal`] if they are not to be had, or a card would be overcommitted.
     pub async fn allocate(&self, name: &ResourceName, ids: &[String]) -> Result<ContainerAllocateResponse, Refusal> {
+        self.compare_once().await;
         let mut waiting = Waiting::new(self);
         loop {
             let patience = waiting.patience();
@@ -147,10 +154,20 @@ impl Desk {
         response(&stand.config, &stand.seen.inventory, &stand.nodes, &give, access.as_ref())
     }
 
+    /// As [`reconcile`](Self::reconcile), unless that was done since the start.
+    async fn compare_once(&self) {
+        if !self.compared.load(Ordering::Acquire) {
+            self.reconcile().await;
+        }
+    }
+
     /// Brings the books up to what kubelet lists and which pods live.
     pub async fn reconcile(&self) {
         match podresources::list(&self.pod_resources).await {
-            Ok(listed) => self.reconcile_with(&listed).await,
+            Ok(listed) => {
+                self.reconcile_with(&listed).await;
+                self.compared.store(true, Ordering::Release);
+            }
             Err(problem) => debug!("{problem}"),
         }
     }

@@ -113,8 +113,9 @@ impl Handout {
         Ok(handout)
     }
 
-    /// As [`Handout::new`], for whoever knows the pods without an API server. Reports go to the log and the counter, and
-    /// to whoever takes the [`teller`](Self::teller).
+    /// As [`Handout::new`], for whoever knows the pods without an API server. They count as known from the first value that
+    /// this receiver has not seen. Reports go to the log and the counter, and to whoever takes the
+    /// [`teller`](Self::teller).
     ///
     /// # Errors
     /// If there is no configuration.
@@ -217,7 +218,7 @@ async fn reconcile(desk: &Desk, every: Duration) {
     }
 }
 
-/// The file that nobody has named otherwise: next to kubelet's sockets, it stays where they do.
+/// The file that keeps what was handed out, where nothing else is said.
 pub fn default_checkpoint() -> PathBuf {
     PathBuf::from("/var/lib/gpu-scheduler/agent/handed-out.json")
 }

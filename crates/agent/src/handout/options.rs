@@ -33,7 +33,7 @@ pub struct Options {
     pub mps: MpsOptions,
     /// How long a call that nothing explains may wait in all.
     pub patience: Duration,
-    /// How long something just given is believed to be held, although kubelet does not list it yet.
+    /// How long something that was given to nobody that is known is believed to be held, although kubelet does not list it.
     pub grace: Duration,
     /// How often the books are compared with kubelet's list.
     pub reconcile_every: Duration,

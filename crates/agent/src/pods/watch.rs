@@ -168,4 +168,23 @@ mod tests {
         assert_eq!(teller.next().await.map(|report| report.reason()), Some("GPUAllocationUnreadable"));
         assert_eq!(teller.next().await, None);
     }
+
+    #[tokio::test]
+    async fn the_pods_of_this_node_are_asked_for() {
+        let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [
+            {"metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}}]});
+        let (client, mut requests) = crate::testing::api(&list);
+        let (sender, mut pods) = watch::channel(Arc::default());
+        let (reports, _teller) = Reports::channel();
+        let watching = tokio::spawn(async move { super::watch(client, "n1", sender, reports).await });
+        pods.changed().await.unwrap();
+        assert_eq!(pods.borrow()[0].name, "a");
+        let (_, path, _) = requests.recv().await.unwrap();
+        assert!(
+            path.contains("fieldSelector=spec.nodeName%3Dn1%2Cstatus.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"),
+            "{path}"
+        );
+        drop(pods);
+        watching.await.unwrap();
+    }
 }

@@ -128,4 +128,33 @@ mod tests {
         let note = cut("ä".repeat(600));
         assert!(note.len() <= 1024 && note.ends_with("ä ..."));
     }
+
+    #[tokio::test]
+    async fn a_report_about_a_pod_is_an_event_on_it() {
+        let (client, mut requests) = crate::testing::api(&serde_json::json!({}));
+        let (reports, teller) = Reports::channel();
+        reports.tell(Report::Unexplained { resource: crate::resources::ResourceName::gpu(), gave: vec![] });
+        reports.tell(Report::UnreadableRecord {
+            uid: "u".into(),
+            namespace: "default".into(),
+            name: "a".into(),
+            error: "its version is 2".into(),
+        });
+        drop(reports);
+        teller.write_events(client, "n1").await;
+        let (method, path, body) = requests.recv().await.unwrap();
+        assert_eq!(
+            (method.as_str(), path.split('?').next()),
+            ("POST", Some("/apis/events.k8s.io/v1/namespaces/default/events"))
+        );
+        let event: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&event["type"], &event["reason"]), (&"Warning".into(), &"GPUAllocationUnreadable".into()));
+        assert_eq!((&event["regarding"]["uid"], &event["regarding"]["name"]), (&"u".into(), &"a".into()));
+        assert_eq!(
+            (&event["reportingController"], &event["reportingInstance"]),
+            (&"gpu-scheduler-agent".into(), &"n1".into())
+        );
+        assert!(event["note"].as_str().unwrap().contains("its version is 2"), "{body}");
+        assert!(requests.recv().await.is_none(), "what is about no pod is no event");
+    }
 }

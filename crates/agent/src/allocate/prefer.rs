@@ -60,10 +60,10 @@ pub fn prefer(view: &View<'_>, ask: &Ask<'_>, patience: Patience) -> Preference 
         return Preference::Wait;
     }
     // Somebody whose record cannot be followed, somebody whom kubelet has forgotten, or nobody that is known.
-    if let Some(ids) = again(view, ask.resource, ask.size).iter().find_map(|candidate| recorded(candidate, ask)) {
-        if asking.is_empty() {
-            return Preference::Ids(ids);
-        }
+    if let Some(ids) = again(view, ask.resource, ask.size).iter().find_map(|candidate| recorded(candidate, ask))
+        && asking.is_empty()
+    {
+        return Preference::Ids(ids);
     }
     let holder = asking.first().map(Candidate::holder);
     let receiver = holder.as_ref().map_or(Receiver::Unknown, Receiver::Container);
@@ -71,10 +71,11 @@ pub fn prefer(view: &View<'_>, ask: &Ask<'_>, patience: Patience) -> Preference 
     let mut must = ask.must.to_vec();
     for device in asking.first().and_then(Candidate::devices).unwrap_or_default() {
         let on = |id: &&DeviceId| id.device == *device;
-        if let Some(id) = ask.available.iter().filter(on).min() {
-            if must.len() < ask.size && !must.iter().any(|id| id.device == *device) {
-                must.push(id.clone());
-            }
+        if let Some(id) = ask.available.iter().filter(on).min()
+            && must.len() < ask.size
+            && !must.iter().any(|id| id.device == *device)
+        {
+            must.push(id.clone());
         }
     }
     Preference::Ids(place(view, &holds, &Ask { must: &must, ..*ask }, receiver))

@@ -37,7 +37,13 @@ pub enum Refusal {
     },
     /// It would overcommit a card.
     #[error("{0}; delete the pod, and it is placed anew")]
-    Overcommits(#[from] Conflict),
+    Overcommits(Box<Conflict>),
+}
+
+impl From<Conflict> for Refusal {
+    fn from(conflict: Conflict) -> Self {
+        Self::Overcommits(Box::new(conflict))
+    }
 }
 
 /// What would overcommit a card.

@@ -92,13 +92,14 @@ fn adopt(
     };
     // The same name with another UID is another pod.
     let other = |holder: &Holder| matches!((&holder.uid, pod), (Some(uid), Some(pod)) if *uid != pod.uid);
-    if let Some(entry) = entries.iter_mut().find(known) {
-        if item.same_ids(entry) && !entry.holder.as_ref().is_some_and(other) {
-            if let (Some(holder), Some(pod)) = (&mut entry.holder, pod) {
-                holder.uid.get_or_insert_with(|| pod.uid.clone());
-            }
-            return;
+    if let Some(entry) = entries.iter_mut().find(known)
+        && item.same_ids(entry)
+        && !entry.holder.as_ref().is_some_and(other)
+    {
+        if let (Some(holder), Some(pod)) = (&mut entry.holder, pod) {
+            holder.uid.get_or_insert_with(|| pod.uid.clone());
         }
+        return;
     }
     let holder = holder_of(item, pod);
     let Some(mut entry) = entry_of(view, &item.resource, &item.ids, pod, holder.clone(), now) else { return };

@@ -114,10 +114,10 @@ impl Fleet<'_> {
     /// True if the resource is served and kubelet knows, or has yet to start.
     async fn bring_up_one(&mut self, name: ResourceName) -> bool {
         // kubelet empties the folder when it starts, which leaves servers on sockets that nobody finds.
-        if self.servers.get(&name).is_some_and(|server| !server.running.is_reachable()) {
-            if let Some(server) = self.servers.remove(&name) {
-                server.running.stop().await;
-            }
+        if self.servers.get(&name).is_some_and(|server| !server.running.is_reachable())
+            && let Some(server) = self.servers.remove(&name)
+        {
+            server.running.stop().await;
         }
         let endpoint = format!("nvidia-{}.sock", name.short());
         if !self.servers.contains_key(&name) {

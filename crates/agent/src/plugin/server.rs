@@ -77,10 +77,10 @@ impl Running {
 const ENDS_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
 
 fn remove(socket: &Path) {
-    if let Err(error) = fs::remove_file(socket) {
-        if error.kind() != io::ErrorKind::NotFound {
-            warn!(%error, socket = %socket.display(), "a device plugin's socket could not be removed");
-        }
+    if let Err(error) = fs::remove_file(socket)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!(%error, socket = %socket.display(), "a device plugin's socket could not be removed");
     }
 }
 

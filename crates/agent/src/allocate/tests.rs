@@ -259,6 +259,16 @@ fn what_would_overcommit_a_card_is_refused() {
     assert_eq!(init.decides("gpu.shared", "0::0", Left), "a/main");
 }
 
+/// Four pods with two cards each; one is replaced at once.
+#[test]
+fn a_replacement_gets_exactly_the_freed_cards() {
+    let others = ["b = main: gpu*2>2,3", "c = main: gpu*2>4,5", "d = main: gpu*2>6,7"].map(started);
+    let scene =
+        cards(8, &[others.to_vec(), vec![pod("e = main: gpu*2>1,0")]].concat()).given("a", "main", "gpu", "0 1");
+    assert_eq!(scene.prefers("gpu", "0 1", "", 2, Left), "0 1");
+    assert_eq!(scene.decides("gpu", "0 1", Left), "e/main");
+}
+
 #[test]
 fn a_pod_that_has_gone_holds_nothing() {
     let gone = || cards(1, &[pod("b = main: gpu*1>0")]).given("a", "main", "gpu", "0");
@@ -275,6 +285,8 @@ fn two_that_could_be_asking() {
     assert_eq!(alike.decides("gpu.shared", "0::0", Left), "a/main", "they are the same");
     let differ = cards(2, &[pod("a = main: gpu.shared*1>0=10"), pod("b = main: gpu.shared*1>0=20")]);
     assert_eq!(differ.decides("gpu.shared", "0::0", Left), "a/main GPUAllocationAmbiguous");
+    let second = differ.given("a", "main", "gpu.shared", "0::0");
+    assert_eq!(second.decides("gpu.shared", "0::1", Left), "b/main", "both run");
     let apart = cards(2, &[pod("a = main: gpu*1>0"), pod("b = main: gpu*1>1")]);
     assert_eq!(apart.decides("gpu", "1", Left), "b/main", "the devices say who it is");
 }

@@ -159,6 +159,30 @@ async fn a_call_waits_for_the_pod_that_explains_it() {
 }
 
 #[tokio::test]
+async fn pods_and_their_records_come_from_the_api_server() {
+    let record = r#"{"v":1,"containers":[{"name":"main","kind":"whole","devices":[
+        {"uuid":"GPU-1","index":1,"memoryMiB":81920,"computePercent":100}]}]}"#;
+    let list = serde_json::json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [{
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1",
+            "annotations": {"gpu-scheduler/allocation": record}},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+    }]});
+    let (client, _requests) = crate::testing::api(&list);
+    let node = Node::new(two_cards());
+    let mut kubelet = node.kubelet().await;
+    let handout = Handout::new(node.options(), client, node.seen.subscribe()).await.expect("a configuration");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(handout.run(async move {
+        let _ = stopped.await;
+    }));
+    kubelet.registered("nvidia.com/gpu").await;
+    let gpu = kubelet.plugin("nvidia.com/gpu").await;
+    assert_eq!(gpu.prefer(&["GPU-0", "GPU-1"], &[], 1).await, ["GPU-1"]);
+    drop(stop);
+    running.await.unwrap().expect("it ends in order");
+}
+
+#[tokio::test]
 async fn what_nothing_explains_is_given_and_told() {
     let node = Node { patience: Duration::from_millis(20), ..Node::new(two_cards()) };
     node.pods(&[pod("a = main: gpu*1>1")]);

@@ -6,9 +6,13 @@
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod allocate;
+pub mod checkpoint;
 pub mod collect;
 pub mod config;
+pub mod container;
 mod folder;
+pub mod handout;
 pub mod health;
 pub mod host;
 pub mod inventory;
@@ -17,8 +21,12 @@ pub mod labels;
 pub mod metrics;
 pub mod nvml;
 pub mod observe;
+pub mod plugin;
+pub mod podresources;
 pub mod pods;
+pub mod report;
 pub mod resources;
+pub mod sharing;
 pub mod state;
 pub mod usage;
 

@@ -6,6 +6,7 @@
 
 mod environment;
 mod file;
+mod label;
 mod problem;
 mod select;
 mod settle;
@@ -18,6 +19,7 @@ pub use file::{
     Devices, FileSharing, Flags, GfdFlags, ImexFile, Layer, OneOrMany, PluginFlags, Replicated, SharedFile,
 };
 pub use gpu_scheduler_cluster::config::ConfigProblem;
+pub use label::{read_label, watch_label};
 pub use problem::ConfigError;
 pub use select::{Choice, Fallback, SelectError, select};
 pub use sharing::{Replication, Sharing};

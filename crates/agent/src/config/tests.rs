@@ -189,7 +189,6 @@ fn variables_that_make_no_sense() {
 fn which_file_a_node_takes() {
     use Fallback::{Empty, Named, Single};
     let file = |name: &str| Ok(Choice::File(name.to_owned()));
-    /// Label, default, files, fallbacks, and what is chosen.
     type Case<'a> = (Option<&'a str>, Option<&'a str>, &'a [&'a str], &'a [Fallback], Result<Choice, &'a str>);
     let cases: [Case<'_>; 10] = [
         (Some("a"), Some("b"), &["a", "b"], &[], file("a")),

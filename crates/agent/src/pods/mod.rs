@@ -1,5 +1,10 @@
 //! The pods of this node, as far as their GPUs go.
 
+mod object;
+mod watch;
+
+pub use watch::watch;
+
 use std::collections::BTreeMap;
 
 use gpu_scheduler_engine::model::{Allocation, PodUid, Timestamp};

@@ -1,0 +1,3 @@
+//! How containers that share a card are held apart.
+
+pub mod mps;

@@ -44,14 +44,16 @@ ifdef OPENB
 endif
 	# Before the tests that start it, so that a quarter of an hour of building is not taken for a test that hangs.
 	@scripts/build-control-plane --suite
+	@scripts/install-node-runtime
 	env -u OPENB $(CARGO) test --workspace --locked --all-features
 
 matrix: ## on every minor of Kubernetes: the tests of the control plane, and all of Kubernetes' own scheduling specs
+	@scripts/install-node-runtime
 	@for minor in $$(scripts/build-control-plane --minors); do \
 		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
 		export KUBERNETES_MINOR=$$minor; \
-		$(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test up; \
+		$(CARGO) test --locked -p gpu-scheduler-testbed --test admission --test control_plane --test real_node --test up; \
 		$(CARGO) test --locked -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 	done
 

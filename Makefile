@@ -44,6 +44,7 @@ ifdef OPENB
 endif
 	# Before the tests that start it, so that a quarter of an hour of building is not taken for a test that hangs.
 	@scripts/build-control-plane --suite
+	@scripts/install-node-runtime
 	env -u OPENB $(CARGO) test --workspace --locked --all-features
 
 # Placements that the differential test compares on each minor, and the seed from which on.
@@ -51,11 +52,12 @@ PLACEMENTS ?= 3000
 SEED ?= 1
 
 matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own scheduling specs, thousands of compared placements
+	@scripts/install-node-runtime
 	@for minor in $$(scripts/build-control-plane --minors); do \
 		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
 		export KUBERNETES_MINOR=$$minor; \
-		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test agent_policies --test control_plane --test up; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test agent_policies --test control_plane --test real_node --test up; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test live; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 		DIFFERENTIAL_PLACEMENTS=$(PLACEMENTS) DIFFERENTIAL_SEED=$(SEED) \

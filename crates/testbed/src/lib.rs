@@ -1,4 +1,4 @@
-//! What tests stand on: a runner for scenario files, builders for nodes and pods, and a real control plane.
+//! What tests stand on: a runner for scenario files, builders for nodes and pods, a real control plane, and real nodes.
 //!
 //! A scenario is one readable text file: a cluster, submissions, and the decisions expected of the engine.
 //! `scenarios/README.md` at the root of the repository describes the syntax. The runner plays the part of
@@ -28,6 +28,8 @@ pub mod deploy;
 pub mod differential;
 mod error;
 mod invariants;
+#[cfg(feature = "control-plane")]
+pub mod node;
 mod node_syntax;
 #[cfg(feature = "control-plane")]
 pub mod objects;

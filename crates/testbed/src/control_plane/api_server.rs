@@ -59,6 +59,8 @@ impl ApiServer {
             "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
             format!("--service-account-key-file={}", setup.certificates.service_account_public.display()),
             format!("--service-account-signing-key-file={}", setup.certificates.service_account_key.display()),
+            format!("--kubelet-client-certificate={}", setup.certificates.kubelet_client.display()),
+            format!("--kubelet-client-key={}", setup.certificates.kubelet_client_key.display()),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
             "--allow-privileged=true".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),

@@ -1,4 +1,5 @@
-//! Throwaway keys: one authority, one certificate for all servers, one key for service account tokens.
+//! Throwaway keys: one authority, one certificate for all servers, one by which kubelets know the API server, one key for
+//! service account tokens.
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,9 @@ pub(super) struct Certificates {
     pub(super) authority_key: PathBuf,
     pub(super) serving: PathBuf,
     pub(super) serving_key: PathBuf,
+    /// What the API server shows to kubelets, so that nobody else on this machine may look into containers.
+    pub(super) kubelet_client: PathBuf,
+    pub(super) kubelet_client_key: PathBuf,
     pub(super) service_account_public: PathBuf,
     pub(super) service_account_key: PathBuf,
 }
@@ -45,6 +49,13 @@ impl Certificates {
         let serving_key = KeyPair::generate().map_err(failed("serving key"))?;
         let serving = params.signed_by(&serving_key, &issuer).map_err(failed("serving certificate"))?;
 
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "kube-apiserver-kubelet-client");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let client_key = KeyPair::generate().map_err(failed("key towards kubelets"))?;
+        let client = params.signed_by(&client_key, &issuer).map_err(failed("certificate towards kubelets"))?;
+
         let service_account = KeyPair::generate().map_err(failed("key of service accounts"))?;
 
         let certificates = Self {
@@ -54,6 +65,8 @@ impl Certificates {
             authority_key: folder.join("ca.key"),
             serving: folder.join("serving.crt"),
             serving_key: folder.join("serving.key"),
+            kubelet_client: folder.join("kubelet-client.crt"),
+            kubelet_client_key: folder.join("kubelet-client.key"),
             service_account_public: folder.join("service-account.pub"),
             service_account_key: folder.join("service-account.key"),
         };
@@ -61,6 +74,8 @@ impl Certificates {
         write(&certificates.authority_key, &key_pem)?;
         write(&certificates.serving, &serving.pem())?;
         write(&certificates.serving_key, &serving_key.serialize_pem())?;
+        write(&certificates.kubelet_client, &client.pem())?;
+        write(&certificates.kubelet_client_key, &client_key.serialize_pem())?;
         write(&certificates.service_account_public, &service_account.public_key_pem())?;
         write(&certificates.service_account_key, &service_account.serialize_pem())?;
         Ok(certificates)

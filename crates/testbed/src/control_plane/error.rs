@@ -130,6 +130,6 @@ impl ControlPlaneError {
 }
 
 /// Writes a file, and names it where that fails.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), ControlPlaneError> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), ControlPlaneError> {
     std::fs::write(path, text).map_err(ControlPlaneError::system(format!("could not write {}", path.display())))
 }

@@ -26,13 +26,7 @@ pub(super) struct Folder {
 impl Folder {
     /// Creates it, in memory if there is room.
     pub(super) fn create() -> Result<Self, ControlPlaneError> {
-        let parent = parent();
-        let folder = tempfile::Builder::new()
-            .prefix("gpu-scheduler-testbed-")
-            // Keys and the administrator's token are in there, below a folder that all can read.
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(&parent)
-            .map_err(ControlPlaneError::system(format!("could not make a folder in {}", parent.display())))?;
+        let folder = temporary("gpu-scheduler-testbed-")?;
         let cleaner = start_cleaner(folder.path())
             .map_err(ControlPlaneError::system("could not start sh, which cleans up should this process be killed"))?;
         Ok(Self { folder: Some(folder), cleaner })
@@ -49,6 +43,17 @@ impl Drop for Folder {
         // Closes its standard input, which it waits for, and waits for its end.
         let _ = self.cleaner.wait();
     }
+}
+
+/// A folder that only its owner looks into, in memory if there is room: keys and tokens are in there, below a folder that
+/// all can read.
+pub(crate) fn temporary(prefix: &str) -> Result<TempDir, ControlPlaneError> {
+    let parent = parent();
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(&parent)
+        .map_err(ControlPlaneError::system(format!("could not make a folder in {}", parent.display())))
 }
 
 /// A shell that waits until the other end of its standard input is closed, which the kernel does for us when we

@@ -23,13 +23,13 @@ mod api_server;
 pub(crate) mod binaries;
 mod certificates;
 mod controller_manager;
-mod error;
+pub(crate) mod error;
 mod etcd;
-mod folder;
+pub(crate) mod folder;
 mod kube_scheduler;
 mod kwok;
 mod options;
-mod ports;
+pub(crate) mod ports;
 mod probe;
 pub(crate) mod process;
 pub mod wait;
@@ -269,6 +269,11 @@ impl ControlPlane {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The certificate of the authority that signed the API server's, as a file.
+    pub(crate) fn authority(&self) -> &Path {
+        &self.certificates.authority
     }
 
     /// What a program wrote, such as `kube-scheduler`: all of its runs, one after the other.

@@ -17,14 +17,14 @@ const LAST: u16 = 31_999;
 /// socket in Linux' abstract namespace: exclusive between processes, on no disk, and gone with its owner however
 /// that ends.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     number: u16,
     _claim: UnixListener,
 }
 
 impl Port {
     /// Claims a free port.
-    pub(super) fn claim() -> Result<Self, ControlPlaneError> {
+    pub(crate) fn claim() -> Result<Self, ControlPlaneError> {
         (FIRST..=LAST).find_map(Self::claim_number).ok_or(ControlPlaneError::NoPort { first: FIRST, last: LAST })
     }
 
@@ -36,7 +36,7 @@ impl Port {
         Some(Self { number, _claim: claim })
     }
 
-    pub(super) fn number(&self) -> u16 {
+    pub(crate) fn number(&self) -> u16 {
         self.number
     }
 }

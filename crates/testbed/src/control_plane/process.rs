@@ -10,7 +10,8 @@ use std::sync::{LazyLock, mpsc};
 use std::thread;
 
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, pidfd_open, set_parent_process_death_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getppid, kill_process, pidfd_open, set_parent_process_death_signal,
+    waitid,
 };
 
 use super::ControlPlaneError;
@@ -37,20 +38,31 @@ impl Program {
         args: impl IntoIterator<Item = String>,
         folder: &Path,
     ) -> Result<Self, ControlPlaneError> {
+        let mut command = Command::new(binary);
+        command.args(args);
+        Self::start_by(spawn, name, command, folder)
+    }
+
+    /// The same for a command that says more than arguments, by another way to start it than [`spawn`].
+    pub(crate) fn start_by(
+        spawn: impl FnOnce(Command) -> io::Result<Child>,
+        name: &'static str,
+        mut command: Command,
+        folder: &Path,
+    ) -> Result<Self, ControlPlaneError> {
         let log = log_in(folder, name);
         let open = || -> io::Result<(File, File)> {
             let file = OpenOptions::new().create(true).append(true).open(&log)?;
             Ok((file.try_clone()?, file))
         };
         let (out, err) = open().map_err(ControlPlaneError::system(format!("could not write {}", log.display())))?;
-        let mut command = Command::new(binary);
-        command.args(args).stdin(Stdio::null()).stdout(out).stderr(err);
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
         // kwok and kubectl keep files below HOME, and nothing of ours may stay behind there.
         command.current_dir(folder).env("HOME", folder);
         // Ctrl-C on a terminal is for us: we stop the programs, in order.
         command.process_group(0);
-        let child = spawn(command)
-            .map_err(ControlPlaneError::system(format!("could not start {name}, {}", binary.display())))?;
+        let what = format!("could not start {name}, {}", Path::new(command.get_program()).display());
+        let child = spawn(command).map_err(ControlPlaneError::system(what))?;
         Ok(Self { name, child, log })
     }
 
@@ -76,6 +88,12 @@ impl Program {
         let failed = || ControlPlaneError::system(format!("could not wait for {}", self.name));
         until_ended(&self.child).await.map_err(failed())?;
         self.child.wait().map_err(failed())
+    }
+
+    /// Asks it to end by itself, for programs that behave otherwise when asked than when killed.
+    pub(crate) fn ask_to_end(&self) {
+        // Fails only for a child that has ended.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
     /// Kills it and waits until it is gone; a no-op on one that is.
@@ -109,27 +127,13 @@ pub(crate) async fn until_ended(child: &Child) -> io::Result<()> {
 }
 
 /// Where a program below `folder` writes to.
-pub(super) fn log_in(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn log_in(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }
 
-type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
-
 /// Starts a child that is killed when this process ends, however it ends.
-///
-/// Linux ties the death signal to the *thread* that started the child. A test's thread ends before the process
-/// does, so one thread that never ends starts them all.
 pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
-    static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        thread::spawn(move || {
-            for (mut command, answer) in queue {
-                // The receiver waits below until we answer.
-                let _ = answer.send(command.spawn());
-            }
-        });
-        jobs
-    });
+    static SPAWNER: LazyLock<Spawner> = LazyLock::new(|| Spawner::new(|command| command.spawn()));
 
     let us = rustix::process::getpid();
     let die_with_us = move || {
@@ -146,9 +150,38 @@ pub(crate) fn spawn(mut command: Command) -> io::Result<Child> {
     unsafe {
         command.pre_exec(die_with_us);
     }
-    let (answer, child) = mpsc::sync_channel(1);
-    SPAWNER.send((command, answer)).map_err(|_| io::Error::other("the thread that starts programs is gone"))?;
-    child.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
+    SPAWNER.spawn(command)
+}
+
+type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// A thread that starts programs.
+///
+/// Linux ties to the *thread* that starts a child what the child is born with: the signal at its parent's end, and the
+/// namespace of processes. A test's thread ends before the process does, and must not be moved into a namespace, so
+/// programs are started by a thread that does nothing else.
+#[derive(Debug)]
+pub(crate) struct Spawner(mpsc::Sender<Job>);
+
+impl Spawner {
+    /// `start` runs on the thread, which ends when this is dropped.
+    pub(crate) fn new(start: impl Fn(&mut Command) -> io::Result<Child> + Send + 'static) -> Self {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, answer) in queue {
+                // The receiver waits below until we answer.
+                let _ = answer.send(start(&mut command));
+            }
+        });
+        Self(jobs)
+    }
+
+    /// Starts a program.
+    pub(crate) fn spawn(&self, command: Command) -> io::Result<Child> {
+        let (answer, child) = mpsc::sync_channel(1);
+        self.0.send((command, answer)).map_err(|_| io::Error::other("the thread that starts programs is gone"))?;
+        child.recv().map_err(|_| io::Error::other("the thread that starts programs is gone"))?
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
 use crate::builders::{GPU, SCHEDULER};
+use crate::node::IMAGE;
 
 /// Makes a [`Pod`] with one container, for our scheduler unless told otherwise.
 #[derive(Debug, Clone)]
@@ -17,6 +18,9 @@ pub struct PodObject {
     tolerations: Vec<Toleration>,
     requests: BTreeMap<String, Quantity>,
     limits: BTreeMap<String, Quantity>,
+    node: Option<String>,
+    runs: bool,
+    command: Vec<String>,
 }
 
 impl PodObject {
@@ -30,6 +34,9 @@ impl PodObject {
             tolerations: Vec::new(),
             requests: BTreeMap::new(),
             limits: BTreeMap::new(),
+            node: None,
+            runs: false,
+            command: Vec::new(),
         }
     }
 
@@ -79,6 +86,28 @@ impl PodObject {
         self
     }
 
+    /// Bound from the start, past every scheduler.
+    #[must_use]
+    pub fn node(mut self, name: &str) -> Self {
+        self.node = Some(name.to_owned());
+        self
+    }
+
+    /// Can run on a [`RealNode`](crate::node::RealNode): its image is there, and it shares the machine's network. It runs
+    /// until it is deleted, and is restarted when it ends.
+    #[must_use]
+    pub fn runs(mut self) -> Self {
+        self.runs = true;
+        self
+    }
+
+    /// [`runs`](Self::runs), with a command in the place of the image's own: it has a shell and a few tools.
+    #[must_use]
+    pub fn command(mut self, command: &[&str]) -> Self {
+        self.command = command.iter().map(|&word| word.to_owned()).collect();
+        self.runs()
+    }
+
     /// The name of a priority class, which must exist.
     #[must_use]
     pub fn priority_class(mut self, name: &str) -> Self {
@@ -115,8 +144,9 @@ impl PodObject {
         let filled = |map: BTreeMap<_, _>| (!map.is_empty()).then_some(map);
         let container = Container {
             name: "main".to_owned(),
-            // Never pulled: simulated nodes run nothing.
-            image: Some("pause".to_owned()),
+            // Never pulled: simulated nodes run nothing, and a real one has its image.
+            image: Some(if self.runs { IMAGE } else { "pause" }.to_owned()),
+            command: (!self.command.is_empty()).then_some(self.command),
             resources: Some(ResourceRequirements {
                 limits: filled(self.limits),
                 requests: filled(self.requests),
@@ -127,6 +157,8 @@ impl PodObject {
         let spec = PodSpec {
             containers: vec![container],
             scheduler_name: Some(self.scheduler),
+            node_name: self.node,
+            host_network: self.runs.then_some(true),
             priority_class_name: self.priority_class,
             tolerations: (!self.tolerations.is_empty()).then_some(self.tolerations),
             ..PodSpec::default()

@@ -1,0 +1,69 @@
+//! What a real node is made of.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// What node to start.
+///
+/// ```
+/// use gpu_scheduler_testbed::node::{RealNodeOptions, TopologyManagerPolicy};
+///
+/// let options = RealNodeOptions {
+///     topology_manager_policy: TopologyManagerPolicy::SingleNumaNode,
+///     ..RealNodeOptions::new("n1")
+/// };
+/// assert_eq!(options.name, "n1");
+/// ```
+#[derive(Debug, Clone)]
+pub struct RealNodeOptions {
+    /// The node's name. [`Options::users`](crate::control_plane::Options::users) of the control plane must have
+    /// [`User::node`](crate::control_plane::User::node) of it: that is who the kubelet is.
+    pub name: String,
+    /// Labels of the node object, beside those that the kubelet sets.
+    pub labels: BTreeMap<String, String>,
+    /// How the kubelet aligns what it gives a pod to NUMA nodes.
+    pub topology_manager_policy: TopologyManagerPolicy,
+    /// Further top-level fields of the `KubeletConfiguration`; they win over ours.
+    pub kubelet_config: Map<String, Value>,
+}
+
+impl RealNodeOptions {
+    /// A node without labels, with the kubelet's own defaults.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            labels: BTreeMap::new(),
+            topology_manager_policy: TopologyManagerPolicy::default(),
+            kubelet_config: Map::new(),
+        }
+    }
+}
+
+/// The kubelet's `topologyManagerPolicy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TopologyManagerPolicy {
+    /// Nothing is aligned.
+    #[default]
+    None,
+    /// Aligned where it can be.
+    BestEffort,
+    /// A pod is refused where its hints cannot all be met.
+    Restricted,
+    /// A pod is refused where one NUMA node cannot serve it.
+    SingleNumaNode,
+}
+
+impl TopologyManagerPolicy {
+    /// As the configuration spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::BestEffort => "best-effort",
+            Self::Restricted => "restricted",
+            Self::SingleNumaNode => "single-numa-node",
+        }
+    }
+}

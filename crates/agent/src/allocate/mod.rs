@@ -1,6 +1,6 @@
 //! Which device a container gets: the two questions of kubelet that matter, answered from values alone.
 //!
-//! kubelet asks *which ids would you like* ([`prefer`]) and then *give these* ([`decide`]), and names no pod. Who asks is
+//! kubelet asks *which ids would you like* ([`prefer()`]) and then *give these* ([`decide()`]), and names no pod. Who asks is
 //! worked out: pods that kubelet has not admitted yet, in the order in which they were bound, and of each the next
 //! container that wants this resource in this number. What their records name is what they get. A pod that fails
 //! here is failed for good, so that any placement is given that overcommits no card, with a [`Report`], and only what

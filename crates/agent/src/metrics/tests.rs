@@ -60,7 +60,7 @@ fn series(round: Round, names: &[&str]) -> Vec<String> {
 }
 
 const CARD: &str =
-    r#"gpu="0",UUID="GPU-0",pci_bus_id="00000000:07:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-80GB""#;
+    r#"gpu="0",UUID="GPU-0",pci_bus_id="00000000:00:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-80GB""#;
 const NODE: &str = r#"Hostname="n1",DCGM_FI_DRIVER_VERSION="570.86.15""#;
 
 #[test]

@@ -1,11 +1,9 @@
 //! One node's GPUs: found, handed out through kubelet, labelled, reported and measured.
 //!
-//! So far: what a node has and how it is, whose processes are on it, NVIDIA's configuration and the resources that follow
-//! from it. No command starts it yet.
-//!
 //! The agent knows its node and nothing of the cluster: which pod gets which card is the scheduler's to say, in the record
 //! on the pod.
 
+pub mod agent;
 pub mod allocate;
 pub mod checkpoint;
 pub mod collect;

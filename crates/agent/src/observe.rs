@@ -8,11 +8,12 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use crate::collect::{CollectOptions, Collector, Round, RoundError};
+use crate::config::Config;
 use crate::inventory::{DeviceHealth, Seen};
 use crate::labels::{LabelOptions, labels};
 use crate::metrics::{Metrics, Readiness};
 use crate::pods::NodePod;
-use crate::state::{self, Desired, Instance, Writer, WriterOptions, status};
+use crate::state::{self, Desired, Instance, Writer, status};
 
 /// How often to look if nobody says otherwise.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
@@ -24,8 +25,8 @@ pub struct ObserveOptions {
     pub node: String,
     /// Where to look.
     pub collect: CollectOptions,
-    /// What labels depend on.
-    pub labels: LabelOptions,
+    /// Whether the node's devices are handed out by the scheduler's records too.
+    pub hands_out: bool,
     /// How often.
     pub interval: Duration,
 }
@@ -35,6 +36,7 @@ pub struct Observer {
     options: ObserveOptions,
     collector: Collector,
     pods: watch::Receiver<Arc<Vec<NodePod>>>,
+    config: watch::Receiver<Arc<Config>>,
     metrics: Metrics,
     readiness: Readiness,
     instance: Instance,
@@ -44,24 +46,31 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of a node with these pods. What it sees is to be had from [`Self::seen`].
-    pub fn new(options: ObserveOptions, pods: watch::Receiver<Arc<Vec<NodePod>>>, metrics: Metrics) -> Self {
+    /// An observer of a node with these pods, which tells `seen` of the devices and how they are whenever that changes.
+    pub fn new(
+        options: ObserveOptions,
+        pods: watch::Receiver<Arc<Vec<NodePod>>>,
+        config: watch::Receiver<Arc<Config>>,
+        metrics: Metrics,
+        seen: watch::Sender<Arc<Seen>>,
+    ) -> Self {
         Self {
             collector: Collector::new(options.collect.clone()),
+            instance: Instance::new(options.hands_out),
             options,
             pods,
+            config,
             metrics,
             readiness: Readiness::default(),
-            instance: Instance::new(),
-            seen: watch::Sender::new(Arc::default()),
+            seen,
             desired: watch::Sender::new(None),
             trouble: None,
         }
     }
 
-    /// The devices and how they are; changed only when they did. Empty before the first look.
-    pub fn seen(&self) -> watch::Receiver<Arc<Seen>> {
-        self.seen.subscribe()
+    /// Why the driver could not be asked at the last look.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// What is to be on the API server; `None` before the first look.
@@ -76,18 +85,20 @@ impl Observer {
 
     /// Looks until `shutdown`, and writes to the API server what it sees. `client` should not repeat what failed.
     pub async fn run(mut self, client: kube::Client, shutdown: impl Future<Output = ()>) {
-        let options = WriterOptions { node: self.options.node.clone(), labels: self.options.labels.clone() };
-        let writer = Writer::new(client, options, self.metrics.clone());
+        let writer = Writer::new(client, &self.options.node, self.metrics.clone());
         let desired = self.desired();
         let look = async {
             let mut ticks = tokio::time::interval(self.options.interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let xid = self.collector.xid_arrived();
+            let mut config = self.config.clone();
             loop {
                 tokio::select! {
                     _ = ticks.tick() => {}
                     // What makes a device unhealthy is told at once.
                     () = xid.notified() => {}
+                    // Labels follow the configuration.
+                    Ok(()) = config.changed() => {}
                 }
                 self = self.look().await;
             }
@@ -125,9 +136,11 @@ impl Observer {
                 let round = Arc::new(round);
                 self.metrics.round(&round);
                 self.publish(Seen { inventory: (*round.inventory).clone(), health: round.health.clone() });
-                let labels = labels(&round.inventory, &round.facts, &self.options.labels);
-                let status = status(&round, &self.instance, &self.options.labels);
-                self.desired.send_replace(Some(Arc::new(Desired { status, labels })));
+                let options = LabelOptions::from(&**self.config.borrow());
+                let labels = labels(&round.inventory, &round.facts, &options);
+                let status = status(&round, &self.instance, &options);
+                let desired = Desired { status, labels, no_timestamp: options.no_timestamp };
+                self.desired.send_replace(Some(Arc::new(desired)));
             }
             Err(error) => self.blind(&error),
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{TestNode, pod, unhealthy};
+use gpu_scheduler_agent::config::Config;
 use gpu_scheduler_agent::inventory::{GpuUuid, LinkPeer, Mig};
 use gpu_scheduler_agent::labels::LabelOptions;
 use gpu_scheduler_agent::metrics::{HostnameLabel, Metrics, MetricsOptions};
@@ -48,7 +49,7 @@ fn a_lost_card_costs_itself_and_comes_back() {
     assert_eq!(unhealthy(&lost), BTreeMap::from([(FIRST.to_owned(), "GPU is lost".to_owned())]));
     assert_eq!(lost.inventory, before.inventory, "it is still what it was");
     assert_eq!(lost.samples.keys().map(GpuUuid::as_str).collect::<Vec<_>>(), [SECOND]);
-    let report = status(&lost, &Instance::new(), &LabelOptions::default());
+    let report = status(&lost, &Instance::new(true), &LabelOptions::default());
     assert_eq!((report.devices[0].health, report.devices[0].used_memory_mib), ("Unhealthy", None));
     assert_eq!(report.devices[1].health, "Healthy");
     assert_eq!(unhealthy(&looking.round(&[])).len(), 1);
@@ -259,23 +260,25 @@ async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
     let mut node = TestNode::new(two("A10"));
     let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
     let (_pods, pods) = watch::channel(Arc::default());
+    let (_config, config) = watch::channel(Arc::new(Config::defaults()));
+    let (seen, mut seeing) = watch::channel(Arc::default());
     let options = ObserveOptions {
         node: "n1".to_owned(),
         collect: node.options(),
-        labels: LabelOptions::default(),
+        hands_out: true,
         interval: Duration::from_secs(10),
     };
-    let observer = Observer::new(options, pods, metrics.clone());
-    let (mut seen, desired) = (observer.seen(), observer.desired());
+    let observer = Observer::new(options, pods, config, metrics.clone(), seen);
+    let desired = observer.desired();
     assert!(desired.borrow().is_none());
     let observer = observer.look().await;
-    assert_eq!(seen.borrow_and_update().inventory.cards.len(), 2);
+    assert_eq!(seeing.borrow_and_update().inventory.cards.len(), 2);
     assert!(metrics.render().contains("DCGM_FI_DEV_GPU_TEMP{"));
     let count = Function::named("nvmlDeviceGetCount_v2").unwrap();
     node.change(|node| node.fail = BTreeMap::from([(count, NvmlError::DriverNotLoaded)]));
     let observer = observer.look().await;
-    assert!(seen.has_changed().unwrap());
-    assert!(seen.borrow_and_update().health.values().all(|health| format!("{health:?}").contains("lost")));
+    assert!(seeing.has_changed().unwrap());
+    assert!(seeing.borrow_and_update().health.values().all(|health| format!("{health:?}").contains("lost")));
     let report = desired.borrow().clone().unwrap();
     assert_eq!((report.status.devices.len(), report.status.devices[0].health), (2, "Unhealthy"));
     assert!(report.labels.contains_key("nvidia.com/gpu.product"), "labels stay");
@@ -284,9 +287,9 @@ async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
     node.change(|node| node.fail.clear());
     let observer = observer.look().await;
     assert_eq!(desired.borrow().as_ref().unwrap().status.devices[0].health, "Healthy");
-    seen.borrow_and_update();
+    seeing.borrow_and_update();
     let _observer = observer.look().await;
-    assert!(!seen.has_changed().unwrap(), "nothing changed");
+    assert!(!seeing.has_changed().unwrap(), "nothing changed");
 }
 
 #[test]

@@ -22,6 +22,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a node's agent: find its GPUs, hand them out through kubelet, report and measure them
+    Agent(Box<commands::agent::Args>),
     /// Say what would happen to a dump of Kubernetes objects; nothing is changed
     Plan(commands::plan::Args),
     /// Ask the engine again what a journal of `run` says it was asked, and compare action by action
@@ -43,6 +45,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Run(args) => commands::run::run(&args),

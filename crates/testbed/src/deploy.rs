@@ -6,10 +6,12 @@ use std::{fs, io};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::control_plane::wait::{PATIENCE, until};
@@ -21,10 +23,14 @@ use crate::objects::PodObject;
 pub const NAMESPACE: &str = "gpu-scheduler";
 /// The scheduler's service account in it.
 pub const ACCOUNT: &str = "gpu-scheduler";
+/// The agents' service account in it.
+pub const AGENT: &str = "gpu-scheduler-agent";
 /// The policy that keeps others from writing [`RECORD`], and its binding.
 pub const POLICY: &str = "gpu-scheduler-allocation";
 /// The policy that refuses requests that make no sense.
 pub const REQUESTS_POLICY: &str = "gpu-scheduler-requests";
+/// The policy that keeps an agent to its node.
+pub const OWN_NODE_POLICY: &str = "gpu-scheduler-agent-own-node";
 /// The resource that kubelet counts for a share.
 pub const SEATS: &str = "nvidia.com/gpu.shared";
 /// The annotation that the policy is about.
@@ -91,6 +97,26 @@ pub async fn install(cluster: &ControlPlane) -> Result<Access, ControlPlaneError
     }
     until_enforced(client).await?;
     cluster.access_for_service_account(NAMESPACE, ACCOUNT).await
+}
+
+/// Applies all of `deploy/agent/` but the DaemonSet, which is no more than an image that tests do not have, and waits until
+/// its policies are in force. [`ControlPlane::access_on_node`] gives the access of an agent.
+///
+/// # Errors
+///
+/// As [`install_agent_policies`].
+pub async fn install_agent(cluster: &ControlPlane) -> Result<(), ControlPlaneError> {
+    let mut objects = agent_manifests()?;
+    objects.retain(|object| !kind_of(object).contains("AdmissionPolicy") && kind_of(object) != "DaemonSet");
+    apply(&cluster.client(), &objects).await?;
+    install_agent_policies(cluster).await?;
+    // The token is of no node, so what it may write about is none.
+    let agent = cluster.access_for_service_account(NAMESPACE, AGENT).await?.client().await?;
+    let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "gpunodestates");
+    let state = DynamicObject::new("is-the-policy-in-force", &resource);
+    let states = Api::<DynamicObject>::all_with(agent, &resource);
+    until_answered(&states, &state, &format!("the policy {OWN_NODE_POLICY}"), is_refused_by(OWN_NODE_POLICY)).await
 }
 
 /// Applies the policies of `deploy/agent/`, and waits until they are in force.
@@ -160,29 +186,29 @@ async fn until_enforced(client: Client) -> Result<(), ControlPlaneError> {
     until_answered(&pods, &pod, &format!("the policy {POLICY}"), is_refused_by(POLICY)).await
 }
 
-/// Whether this policy is why a pod was refused.
-fn is_refused_by(policy: &str) -> impl Fn(&kube::Result<Pod>) -> bool {
+/// Whether this policy is why an object was refused.
+fn is_refused_by<K>(policy: &str) -> impl Fn(&kube::Result<K>) -> bool {
     move |answer| matches!(answer, Err(kube::Error::Api(status)) if status.message.contains(policy))
 }
 
-/// Asks, without creating the pod, until the answer is as it is to be.
-async fn until_answered(
-    pods: &Api<Pod>,
-    pod: &Pod,
+/// Asks, without creating the object, until the answer is as it is to be.
+async fn until_answered<K: Clone + std::fmt::Debug + DeserializeOwned + Serialize>(
+    api: &Api<K>,
+    object: &K,
     what: &str,
-    wanted: impl Fn(&kube::Result<Pod>) -> bool,
+    wanted: impl Fn(&kube::Result<K>) -> bool,
 ) -> Result<(), ControlPlaneError> {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let answer = pods.create(&params, pod).await;
+        let answer = api.create(&params, object).await;
         if wanted(&answer) {
             return Ok(());
         }
         if Instant::now() >= deadline {
             let last = match answer {
                 Err(error) => format!("; the last answer was {error}"),
-                Ok(_) => "; pods are accepted as they are".to_owned(),
+                Ok(_) => "; it was accepted as it is".to_owned(),
             };
             return Err(ControlPlaneError::Waited { what: format!("{what} to be in force"), patience: PATIENCE, last });
         }

@@ -14,6 +14,8 @@
 //! assert_eq!(scenario.with_outputs(&transcript), text);
 //! ```
 
+#[cfg(feature = "control-plane")]
+pub mod agent;
 pub mod builders;
 #[cfg(feature = "control-plane")]
 pub mod checker;

@@ -18,6 +18,18 @@ pub enum Fallback {
     Empty,
 }
 
+impl std::str::FromStr for Fallback {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "named" => Ok(Self::Named),
+            "single" => Ok(Self::Single),
+            "empty" => Ok(Self::Empty),
+            _ => Err("known are named, single and empty".to_owned()),
+        }
+    }
+}
+
 /// What a node takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {

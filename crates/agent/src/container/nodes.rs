@@ -29,8 +29,8 @@ pub struct DeviceNodes {
 }
 
 impl DeviceNodes {
-    /// Looks at the host's `/dev` and `/proc`, both below `root` (`/`, or where the host is mounted).
-    pub fn find(root: &Path, config: &Config, inventory: &Inventory) -> Self {
+    /// Looks at the host's `/dev`, below `root` (`/`, or where the host is mounted), and at its `/proc`.
+    pub fn find(root: &Path, procfs: &Path, config: &Config, inventory: &Inventory) -> Self {
         let host = |name: &str| DeviceNode {
             path: Path::new("/dev").join(name),
             host_path: config.dev_root.join("dev").join(name),
@@ -40,7 +40,7 @@ impl DeviceNodes {
         for card in &inventory.cards {
             let own = host(&format!("nvidia{}", card.minor.0));
             for device in card.mig.devices() {
-                let caps = capabilities(root, card.minor, device);
+                let caps = capabilities(procfs, card.minor, device);
                 let caps = caps.into_iter().map(|cap| host(&format!("nvidia-caps/nvidia-cap{cap}")));
                 let all = std::iter::once(own.clone()).chain(caps).collect();
                 nodes.devices.insert(DeviceUuid::Mig(device.uuid.clone()), all);
@@ -57,11 +57,11 @@ fn below(root: &Path, path: &Path) -> PathBuf {
 }
 
 /// Minors of the nodes that open a MIG device: its GPU instance's and its compute instance's.
-fn capabilities(root: &Path, card: Minor, device: &MigDevice) -> Vec<u32> {
-    let instance = format!("proc/driver/nvidia/capabilities/gpu{}/mig/gi{}", card.0, device.gpu_instance);
+fn capabilities(procfs: &Path, card: Minor, device: &MigDevice) -> Vec<u32> {
+    let instance = format!("driver/nvidia/capabilities/gpu{}/mig/gi{}", card.0, device.gpu_instance);
     let files = [format!("{instance}/access"), format!("{instance}/ci{}/access", device.compute_instance)];
     let minor = |file: &String| {
-        let text = fs::read_to_string(root.join(file)).ok()?;
+        let text = fs::read_to_string(procfs.join(file)).ok()?;
         text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor:")?.trim().parse().ok())
     };
     files.iter().filter_map(minor).collect()

@@ -46,7 +46,7 @@ fn host() -> tempfile::TempDir {
 
 fn answer(text: &str, ids: &[&str]) -> ContainerAllocateResponse {
     let (config, root) = (config(text), host());
-    let nodes = DeviceNodes::find(root.path(), &config, &inventory());
+    let nodes = DeviceNodes::find(root.path(), &root.path().join("proc"), &config, &inventory());
     response(&config, &inventory(), &nodes, &give(ids), None)
 }
 
@@ -144,7 +144,7 @@ fn the_specification_names_what_answers_name() {
     let (config, root) = (config("flags: {nvidiaDevRoot: /run/driver}"), host());
     fs::create_dir_all(root.path().join("run/driver/dev")).unwrap();
     fs::write(root.path().join("run/driver/dev/nvidiactl"), "").unwrap();
-    let nodes = DeviceNodes::find(root.path(), &config, &inventory());
+    let nodes = DeviceNodes::find(root.path(), &root.path().join("proc"), &config, &inventory());
     let spec = spec(&config, &inventory(), &nodes);
     assert_eq!(Vec::from_iter(cdi::names(&spec)), ["GPU-0", "GPU-1", "GPU-2", "MIG-2-0", "MIG-2-1"]);
     assert_eq!(spec["containerEdits"]["env"][0], "NVIDIA_VISIBLE_DEVICES=void");

@@ -16,7 +16,6 @@ pub use desk::Desk;
 pub use options::Options;
 pub use stand::Stand;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -219,9 +218,7 @@ async fn reconcile(desk: &Desk, every: Duration) {
 }
 
 /// The file that keeps what was handed out, where nothing else is said.
-pub fn default_checkpoint() -> PathBuf {
-    PathBuf::from("/var/lib/gpu-scheduler/agent/handed-out.json")
-}
+pub const DEFAULT_CHECKPOINT: &str = "/var/lib/gpu-scheduler/agent/handed-out.json";
 
 #[cfg(test)]
 mod tests;

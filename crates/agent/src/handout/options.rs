@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::default_checkpoint;
+use super::DEFAULT_CHECKPOINT;
 use crate::config::{ConfigFiles, ConfigSource, Layer};
 use crate::resources::SeatRules;
 use crate::sharing::mps::MpsOptions;
@@ -27,8 +27,10 @@ pub struct Options {
     pub seats: SeatRules,
     /// The folder for the CDI specification.
     pub cdi: PathBuf,
-    /// The host's root as this process sees it: its `/dev` and `/proc` are looked at.
+    /// The host's root as this process sees it: its `/dev` is looked at.
     pub root: PathBuf,
+    /// The host's procfs.
+    pub procfs: PathBuf,
     /// MPS control daemons.
     pub mps: MpsOptions,
     /// How long a call that nothing explains may wait in all.
@@ -47,7 +49,7 @@ impl Options {
             plugins: PathBuf::from("/var/lib/kubelet/device-plugins"),
             kubelet: None,
             pod_resources: PathBuf::from("/var/lib/kubelet/pod-resources/kubelet.sock"),
-            checkpoint: default_checkpoint(),
+            checkpoint: PathBuf::from(DEFAULT_CHECKPOINT),
             config: ConfigSource {
                 files: ConfigFiles::None,
                 environment: Layer::default(),
@@ -56,6 +58,7 @@ impl Options {
             seats: SeatRules::default(),
             cdi: PathBuf::from("/var/run/cdi"),
             root: PathBuf::from("/"),
+            procfs: PathBuf::from("/proc"),
             mps: MpsOptions::default(),
             patience: Duration::from_secs(5),
             grace: Duration::from_secs(60),

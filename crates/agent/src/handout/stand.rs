@@ -56,6 +56,7 @@ impl Stand {
 pub(super) struct Standing {
     seats: SeatRules,
     root: PathBuf,
+    procfs: PathBuf,
     cdi: PathBuf,
     seen: watch::Receiver<Arc<Seen>>,
     config: watch::Receiver<Arc<Config>>,
@@ -73,8 +74,8 @@ impl Standing {
         stands: watch::Sender<Arc<Stand>>,
     ) -> Self {
         let (daemons, running) = watch::channel(BTreeSet::new());
-        let (root, cdi) = (options.root.clone(), options.cdi.clone());
-        Self { seats: options.seats, root, cdi, seen, config, running, daemons, stands, said: Vec::new() }
+        let (root, procfs, cdi) = (options.root.clone(), options.procfs.clone(), options.cdi.clone());
+        Self { seats: options.seats, root, procfs, cdi, seen, config, running, daemons, stands, said: Vec::new() }
     }
 
     /// Where it is told which control daemons run.
@@ -100,7 +101,7 @@ impl Standing {
             warn!("{warning}");
         }
         self.said.clone_from(&offer.warnings);
-        let nodes = DeviceNodes::find(&self.root, &config, &seen.inventory);
+        let nodes = DeviceNodes::find(&self.root, &self.procfs, &config, &seen.inventory);
         let before = Arc::clone(&self.stands.borrow());
         let stand = Stand { seen, config, offer, nodes, shares_by_mps: self.seats.by_mps, daemons };
         if stand.config.device_list.iter().any(|strategy| strategy.is_cdi())

@@ -62,6 +62,7 @@ impl Node {
         options.seats = SeatRules { per_card: 4, by_mps: false };
         options.cdi = self.path("cdi");
         options.root = self.path("root");
+        options.procfs = self.path("root/proc");
         options.patience = self.patience;
         options.grace = Duration::ZERO;
         options

@@ -20,7 +20,7 @@ pub use text::product;
 pub use writer::write;
 
 use crate::collect::NodeFacts;
-use crate::config::MigStrategy;
+use crate::config::{self, Config, MigStrategy};
 use crate::inventory::Inventory;
 
 /// Labels by their whole name.
@@ -40,6 +40,27 @@ pub struct LabelOptions {
     pub sharing: BTreeMap<String, Sharing>,
     /// Leave `nvidia.com/gfd.timestamp` out.
     pub no_timestamp: bool,
+}
+
+impl From<&Config> for LabelOptions {
+    fn from(config: &Config) -> Self {
+        let strategy = match config.sharing {
+            config::Sharing::None => SharingStrategy::None,
+            config::Sharing::TimeSlicing(_) => SharingStrategy::TimeSlicing,
+            config::Sharing::Mps(_) => SharingStrategy::Mps,
+        };
+        let replication = config.sharing.replication();
+        let sharing = replication.iter().flat_map(|replication| {
+            let of = |replicas: &u32| Sharing { strategy, replicas: *replicas, renamed: replication.rename };
+            replication.resources.iter().map(move |(name, replicas)| (name.to_string(), of(replicas)))
+        });
+        Self {
+            mig_strategy: config.mig_strategy,
+            strategy,
+            sharing: sharing.collect(),
+            no_timestamp: config.gfd.no_timestamp,
+        }
+    }
 }
 
 impl LabelOptions {
@@ -67,9 +88,9 @@ pub fn labels(inventory: &Inventory, facts: &NodeFacts, options: &LabelOptions) 
 }
 
 /// The labels with the time at which they are written, in seconds since the epoch.
-pub fn stamped(labels: &Labels, options: &LabelOptions, now: u64) -> Labels {
+pub fn stamped(labels: &Labels, no_timestamp: bool, now: u64) -> Labels {
     let mut labels = labels.clone();
-    if !options.no_timestamp && !labels.is_empty() {
+    if !no_timestamp && !labels.is_empty() {
         labels.insert(TIMESTAMP.to_owned(), now.to_string());
     }
     labels

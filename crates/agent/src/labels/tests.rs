@@ -63,15 +63,14 @@ fn all_labels_of_a_plain_node() {
 fn a_node_without_cards_has_none_and_no_time() {
     let none = labels(&node(Vec::new()), &facts(), &LabelOptions::default());
     assert_eq!(none, Labels::new());
-    assert_eq!(stamped(&none, &LabelOptions::default(), 5), Labels::new());
+    assert_eq!(stamped(&none, false, 5), Labels::new());
 }
 
 #[test]
 fn the_time_goes_with_the_others() {
     let some = Labels::from([("a".to_owned(), "b".to_owned())]);
-    assert_eq!(stamped(&some, &LabelOptions::default(), 5).get(TIMESTAMP).map(String::as_str), Some("5"));
-    let without = LabelOptions { no_timestamp: true, ..LabelOptions::default() };
-    assert_eq!(stamped(&some, &without, 5), some);
+    assert_eq!(stamped(&some, false, 5).get(TIMESTAMP).map(String::as_str), Some("5"));
+    assert_eq!(stamped(&some, true, 5), some);
 }
 
 #[test]

@@ -55,7 +55,11 @@ impl Metrics {
 
     /// Metrics of nothing yet.
     pub fn new(options: MetricsOptions) -> Self {
-        let mut registry = Registry::default();
+        Self::beside(Registry::default(), options)
+    }
+
+    /// Metrics of nothing yet, beside what others count in this registry.
+    pub fn beside(mut registry: Registry, options: MetricsOptions) -> Self {
         let own = Own::new(&mut registry);
         let exposed = Arc::new(Exposed::new(options));
         registry.register_collector(Box::new(exposed.clone()));

@@ -15,18 +15,14 @@ pub struct Instance {
     pub id: String,
     /// When it began, RFC 3339.
     pub started_at: String,
+    /// Whether it hands out the node's devices by the scheduler's records.
+    pub hands_out: bool,
 }
 
 impl Instance {
     /// This process, beginning now.
-    pub fn new() -> Self {
-        Self { id: uuid::Uuid::new_v4().to_string(), started_at: seconds(jiff::Timestamp::now()) }
-    }
-}
-
-impl Default for Instance {
-    fn default() -> Self {
-        Self::new()
+    pub fn new(hands_out: bool) -> Self {
+        Self { id: uuid::Uuid::new_v4().to_string(), started_at: seconds(jiff::Timestamp::now()), hands_out }
     }
 }
 
@@ -46,6 +42,7 @@ pub fn status(round: &Round, instance: &Instance, options: &LabelOptions) -> Sta
             instance: instance.id.clone(),
             started_at: instance.started_at.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            hands_out: instance.hands_out,
         },
         gpus: devices.len(),
         total_memory_mib: devices.iter().map(|device| device.total_memory_mib).sum(),
@@ -207,7 +204,7 @@ mod tests {
     }
 
     fn written(round: &Round, options: &LabelOptions) -> serde_json::Value {
-        let instance = Instance { id: "i".to_owned(), started_at: "2026-11-29T10:00:00Z".to_owned() };
+        let instance = Instance { id: "i".to_owned(), started_at: "2026-11-29T10:00:00Z".to_owned(), hands_out: true };
         serde_json::to_value(status(round, &instance, options)).unwrap()
     }
 
@@ -230,7 +227,7 @@ mod tests {
             written(&round, &LabelOptions::default()),
             json!({
                 "updatedAt": "", "driverVersion": "570.86.15",
-                "agent": {"instance": "i", "startedAt": "2026-11-29T10:00:00Z", "version": env!("CARGO_PKG_VERSION")},
+                "agent": {"instance": "i", "startedAt": "2026-11-29T10:00:00Z", "version": env!("CARGO_PKG_VERSION"), "handsOut": true},
                 "gpus": 1, "totalMemoryMiB": 81920, "usedMemoryMiB": 20480,
                 "devices": [{
                     "index": 0, "uuid": "GPU-0", "model": "NVIDIA-A100-SXM4-80GB",
@@ -318,7 +315,7 @@ mod tests {
     #[test]
     fn annotations_are_sums() {
         let round = round(vec![card(0), card(1)]);
-        let status = status(&round, &Instance::new(), &LabelOptions::default());
+        let status = status(&round, &Instance::new(true), &LabelOptions::default());
         let expected = [("gpu-scheduler/memory-total", "163840"), ("gpu-scheduler/memory-used", "0")];
         assert_eq!(annotations(&status), expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     }

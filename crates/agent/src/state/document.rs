@@ -58,6 +58,8 @@ pub struct AgentStatus {
     pub started_at: String,
     /// Its version.
     pub version: String,
+    /// Whether it hands out the node's devices by the scheduler's records.
+    pub hands_out: bool,
 }
 
 /// A card.

@@ -17,7 +17,7 @@ pub use cadence::{Cadence, Report, Wait};
 pub use document::{AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status};
 pub use other::Others;
 pub use trouble::Target;
-pub use writer::{Desired, Writer, WriterOptions, run};
+pub use writer::{Desired, Writer, run};
 
 /// The field manager of what the agent writes, but for labels.
 pub(crate) const MANAGER: &str = "gpu-scheduler-agent";

@@ -84,7 +84,12 @@ pub(super) mod tests {
         Status {
             updated_at: String::new(),
             driver_version: "570".to_owned(),
-            agent: AgentStatus { instance: "i".to_owned(), started_at: "s".to_owned(), version: "v".to_owned() },
+            agent: AgentStatus {
+                instance: "i".to_owned(),
+                started_at: "s".to_owned(),
+                version: "v".to_owned(),
+                hands_out: true,
+            },
             gpus: 1,
             total_memory_mib: 80_000,
             used_memory_mib: 10_000,

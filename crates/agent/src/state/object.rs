@@ -1,5 +1,6 @@
 //! The `GPUNodeState` of the node, on the API server.
 
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
@@ -13,6 +14,7 @@ use super::other::Others;
 #[derive(Debug)]
 pub(super) struct StateObject {
     api: Api<DynamicObject>,
+    nodes: Api<Node>,
     node: String,
     /// The version that was last seen; `None` while nobody knows whether there is an object.
     version: Option<String>,
@@ -40,8 +42,8 @@ fn resource() -> ApiResource {
 
 impl StateObject {
     pub fn new(client: Client, node: &str) -> Self {
-        let api = Api::all_with(client, &resource());
-        Self { api, node: node.to_owned(), version: None, others: Others::default() }
+        let api = Api::all_with(client.clone(), &resource());
+        Self { api, nodes: Api::all(client), node: node.to_owned(), version: None, others: Others::default() }
     }
 
     /// How many other agents were seen to write it.
@@ -74,8 +76,12 @@ impl StateObject {
         Err(Refused::Contended)
     }
 
+    /// Makes the object if it is not there. It belongs to the node: whoever deletes the node need not think of it.
     async fn make(&mut self, status: &Status) -> Result<(), kube::Error> {
+        let node = self.nodes.get_metadata(&self.node).await?;
         let mut object = self.object();
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": node.metadata.uid}]);
         object["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": MANAGER});
         let params = PatchParams::apply(MANAGER).force();
         let object = self.api.patch(&self.node, &params, &Patch::Apply(object)).await?;

@@ -18,7 +18,7 @@ use super::cadence::{Cadence, Report, Wait};
 use super::document::Status;
 use super::object::{Refused, StateObject};
 use super::trouble::{Said, Target, reason};
-use crate::labels::{self, LabelOptions, Labels};
+use crate::labels::{self, Labels};
 use crate::metrics::{Metrics, WriteResult};
 
 /// How long the API server may take for a write.
@@ -31,21 +31,14 @@ pub struct Desired {
     pub status: Status,
     /// Its labels, without the time.
     pub labels: Labels,
-}
-
-/// Whose node it is, and how labels are written.
-#[derive(Debug, Clone)]
-pub struct WriterOptions {
-    /// The node's name.
-    pub node: String,
-    /// What labels depend on.
-    pub labels: LabelOptions,
+    /// Leave the time out of them when they are written.
+    pub no_timestamp: bool,
 }
 
 /// The writer of one node.
 #[derive(Debug)]
 pub struct Writer {
-    options: WriterOptions,
+    node: String,
     nodes: Api<Node>,
     state: StateObject,
     cadence: Cadence,
@@ -59,11 +52,11 @@ pub struct Writer {
 impl Writer {
     /// A writer that has written nothing yet. The client should not repeat what failed: what is newest then is tried
     /// instead.
-    pub fn new(client: Client, options: WriterOptions, metrics: Metrics) -> Self {
+    pub fn new(client: Client, node: &str, metrics: Metrics) -> Self {
         Self {
             nodes: Api::all(client.clone()),
-            state: StateObject::new(client, &options.node),
-            options,
+            state: StateObject::new(client, node),
+            node: node.to_owned(),
             cadence: Cadence::default(),
             labels: None,
             labels_backoff: Backoff::default(),
@@ -78,7 +71,7 @@ impl Writer {
         let now = self.begun.elapsed();
         let labels_at = self.labels_at(&desired.labels);
         if labels_at.is_some_and(|at| at <= now) {
-            self.write_labels(&desired.labels).await;
+            self.write_labels(desired).await;
             return self.begun + now;
         }
         let reports_at = match self.cadence.next(now, &desired.status) {
@@ -96,13 +89,13 @@ impl Writer {
         (self.labels.as_ref() != Some(labels)).then(|| self.labels_backoff.until())
     }
 
-    async fn write_labels(&mut self, labels: &Labels) {
+    async fn write_labels(&mut self, desired: &Desired) {
         let now = jiff::Timestamp::now().as_second();
-        let stamped = labels::stamped(labels, &self.options.labels, u64::try_from(now).unwrap_or_default());
-        let request = labels::write(&self.nodes, &self.options.node, &stamped);
+        let stamped = labels::stamped(&desired.labels, desired.no_timestamp, u64::try_from(now).unwrap_or_default());
+        let request = labels::write(&self.nodes, &self.node, &stamped);
         match in_time(async { Ok(request.await?) }).await {
             Ok(()) => {
-                self.labels = Some(labels.clone());
+                self.labels = Some(desired.labels.clone());
                 self.labels_backoff = Backoff::default();
                 self.worked(Target::Labels);
             }
@@ -122,7 +115,7 @@ impl Writer {
                 self.metrics.other_agents(self.state.others());
                 result
             }
-            Report::Annotations => in_time(annotate(&self.nodes, &self.options.node, &stamped)).await,
+            Report::Annotations => in_time(annotate(&self.nodes, &self.node, &stamped)).await,
         };
         // The time at which it was written, not begun: a slow API server is not to be asked the sooner for it.
         let now = self.begun.elapsed();
@@ -144,7 +137,7 @@ impl Writer {
     }
 
     fn failed(&mut self, target: Target, why: &str) {
-        self.said.failed(target, &self.options.node, why);
+        self.said.failed(target, &self.node, why);
         self.metrics.wrote(target, WriteResult::Failed);
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::movement::tests::report;
 use super::*;
-use crate::labels::{LabelOptions, Labels};
+use crate::labels::Labels;
 use crate::metrics::{HostnameLabel, Metrics, MetricsOptions};
 
 /// What the server has, and how it behaves.
@@ -23,6 +23,8 @@ struct Server {
     /// Whether it answers at all.
     reachable: bool,
     state: Option<Value>,
+    /// The UID of what the state belongs to.
+    owner: String,
     version: u64,
     node: Value,
     /// Seconds since the start, and what was asked for.
@@ -59,11 +61,14 @@ impl Server {
             }
             return answer(
                 StatusCode::OK,
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "n1"}}),
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "n1", "uid": "uid-n1"}}),
             );
         }
         if !self.defined || (self.state.is_none() && (path.ends_with("/status") || method == Method::GET)) {
             return failure(StatusCode::NOT_FOUND);
+        }
+        if let Some(owner) = body["metadata"]["ownerReferences"][0]["uid"].as_str() {
+            self.owner = owner.to_owned();
         }
         if method == Method::PATCH {
             let asked = body["metadata"]["resourceVersion"].as_str();
@@ -119,12 +124,8 @@ impl Running {
         });
         let client = kube::Client::new(service, "default");
         let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
-        let options = WriterOptions {
-            node: "n1".to_owned(),
-            labels: LabelOptions { no_timestamp: true, ..LabelOptions::default() },
-        };
         let (desired, newest) = watch::channel(None);
-        let writer = Writer::new(client, options, metrics.clone());
+        let writer = Writer::new(client, "n1", metrics.clone());
         let task = tokio::spawn(run(writer, newest, std::future::pending()));
         Self { server, desired, metrics, task }
     }
@@ -134,7 +135,7 @@ impl Running {
         status.used_memory_mib = used;
         status.devices[0].used_memory_mib = Some(used);
         let labels = Labels::from([("nvidia.com/gpu.count".to_owned(), label.to_owned())]);
-        self.desired.send_replace(Some(Arc::new(Desired { status, labels })));
+        self.desired.send_replace(Some(Arc::new(Desired { status, labels, no_timestamp: true })));
     }
 
     /// Lets this many seconds pass; what was asked for in them.
@@ -169,9 +170,11 @@ async fn labels_state_and_annotations_are_written_and_then_rarely() {
     let running = Running::start(server());
     assert_eq!(running.pass(5).await, [], "there is nothing to say yet");
     running.say(10_000, "1");
-    let first = [(5, "PATCH nodes/n1"), (5, "PATCH n1"), (5, "PATCH n1/status"), (15, "PATCH nodes/n1")];
+    let first =
+        [(5, "PATCH nodes/n1"), (5, "GET nodes/n1"), (5, "PATCH n1"), (5, "PATCH n1/status"), (15, "PATCH nodes/n1")];
     assert_eq!(running.pass(100).await, expected(&first));
     let node = running.server.lock().unwrap().node.clone();
+    assert_eq!(running.server.lock().unwrap().owner, "uid-n1", "the state goes with its node");
     assert_eq!(node["labels"], json!({"nvidia.com/gpu.count": "1"}));
     assert_eq!(node["annotations"]["gpu-scheduler/memory-used"], "10000");
     assert_eq!(node["annotations"]["gpu-scheduler/memory-total"], "80000");

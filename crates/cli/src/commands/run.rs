@@ -1,6 +1,5 @@
 //! `gpu-scheduler run`: the scheduler on a live cluster.
 
-mod log;
 mod traces;
 
 use std::net::SocketAddr;
@@ -15,10 +14,10 @@ use gpu_scheduler_cluster::driver::Limits;
 use gpu_scheduler_cluster::live::{Candidacy, LeaseName, Question, Reporter, Scheduler, Times, clients};
 use gpu_scheduler_cluster::metrics::Metrics;
 use gpu_scheduler_cluster::serve::{self, Ask, CertificateFiles, Health, Listen};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::info;
 
+use super::{log, signals};
 use crate::Failure;
 use traces::Traces;
 
@@ -82,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Failure::WrongUse(anyhow!(ConfigProblem { file, line: None, field, what }).context("--config"))
         })?
     };
-    log::start(config.logging, &traces).map_err(Failure::Failed)?;
+    log::start(config.logging, traces.layer()).map_err(Failure::Failed)?;
     let ended = runtime.block_on(schedule(args, config, instance));
     // Spans of the last term have ended by now.
     traces.flush();
@@ -119,7 +118,12 @@ async fn schedule(args: &Args, config: RunConfig, instance: String) -> anyhow::R
         serve::start(listen, metrics.clone(), health.clone(), config.to_json(), ask, Some(client.clone()), ended)
             .await
             .with_context(|| format!("cannot serve health and metrics on {address}"))?;
-    tokio::spawn(wait_for_signal(stop, health.clone())?);
+    let asked = health.clone();
+    tokio::spawn(signals::wait(move || {
+        asked.set_shutting_down();
+        // Nobody listens if the scheduler has ended by itself.
+        let _ = stop.send(true);
+    })?);
     info!(%address, instance, version = env!("CARGO_PKG_VERSION"), "gpu-scheduler starts");
     let limits = Limits { binds_in_flight: config.binds_in_flight.get() as usize };
     let scheduler = Scheduler {
@@ -136,27 +140,6 @@ async fn schedule(args: &Args, config: RunConfig, instance: String) -> anyhow::R
     };
     scheduler.run().await;
     server.await.context("the health server has panicked")?.context("the health server failed")
-}
-
-/// Says `true` at the first SIGTERM or SIGINT. A second one ends the process at once.
-fn wait_for_signal(stop: watch::Sender<bool>, health: Health) -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        let mut asked = 0;
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => asked += 1,
-                _ = interrupt.recv() => asked += 1,
-            }
-            if asked > 1 {
-                std::process::exit(130);
-            }
-            health.set_shutting_down();
-            // Nobody listens if the scheduler has ended by itself.
-            let _ = stop.send(true);
-        }
-    })
 }
 
 fn hostname() -> String {

@@ -38,7 +38,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::PostParams;
 use kube::{Api, Client, Config, ResourceExt};
@@ -218,15 +218,43 @@ impl ControlPlane {
     ///
     /// There is no such service account.
     pub async fn access_for_service_account(&self, namespace: &str, name: &str) -> Result<Access, ControlPlaneError> {
+        self.access_by_request(namespace, name, TokenRequestSpec::default()).await
+    }
+
+    async fn access_by_request(
+        &self,
+        namespace: &str,
+        name: &str,
+        spec: TokenRequestSpec,
+    ) -> Result<Access, ControlPlaneError> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let what = format!("could not get a token for the service account {namespace}/{name}");
-        let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let answer = accounts
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .map_err(ControlPlaneError::request(what))?;
         let token = answer.status.and_then(|status| status.token).unwrap_or_default();
         Ok(self.api_server.access_by_token(&format!("system:serviceaccount:{namespace}:{name}"), &token))
+    }
+
+    /// The access of a service account that exists, by a token for what runs on one node: the API server knows the node by it,
+    /// as it does by the token of a pod there.
+    ///
+    /// # Errors
+    ///
+    /// There is no such service account or node.
+    pub async fn access_on_node(&self, namespace: &str, name: &str, node: &str) -> Result<Access, ControlPlaneError> {
+        let what = format!("could not read the node {node}");
+        let object = Api::<Node>::all(self.client()).get(node).await.map_err(ControlPlaneError::request(what))?;
+        let bound = BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            uid: object.metadata.uid,
+        };
+        let spec = TokenRequestSpec { bound_object_ref: Some(bound), ..TokenRequestSpec::default() };
+        self.access_by_request(namespace, name, spec).await
     }
 
     /// The API server, to be killed and restarted by tests of faults.

@@ -1,15 +1,14 @@
-//! The log on standard error, and beside it whoever listens for traces.
+//! The log on standard error, and beside it whoever listens for more.
 
 use anyhow::anyhow;
 use gpu_scheduler_cluster::config::{LogFormat, Logging};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use super::traces::Traces;
-
-/// Starts both, for the whole process.
-pub fn start(logging: Logging, traces: &Traces) -> anyhow::Result<()> {
+/// Starts the log and `more`, for the whole process.
+pub fn start(logging: Logging, more: impl Layer<Registry> + Send + Sync) -> anyhow::Result<()> {
     let filter = EnvFilter::builder()
         .with_env_var("GPU_SCHEDULER_LOG")
         .try_from_env()
@@ -21,8 +20,8 @@ pub fn start(logging: Logging, traces: &Traces) -> anyhow::Result<()> {
         LogFormat::Text => lines.with_ansi(false).boxed(),
     };
     tracing_subscriber::registry()
+        .with(more)
         .with(lines.with_filter(filter))
-        .with(traces.layer())
         .try_init()
         .map_err(|error| anyhow!("cannot start logging: {error}"))
 }

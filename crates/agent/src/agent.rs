@@ -1,0 +1,112 @@
+//! The agent of one node: what looks at it, what hands its devices out, and the pages that tell of both.
+//!
+//! ```text
+//!   driver ──▶ observer ──seen──▶ hand-out ◀──▶ kubelet
+//!                 │  ▲               │
+//!        API server  └──pods, config─┘
+//! ```
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use gpu_scheduler_cluster::serve::Listen;
+use kube::Client;
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::handout::{self, Handout, HandoutError};
+use crate::metrics::{self, Metrics, MetricsOptions};
+use crate::observe::{ObserveOptions, Observer};
+
+/// How an agent is set up.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// What it looks at. Its `hands_out` says whether devices are handed out too, or another device plugin does that.
+    pub observe: ObserveOptions,
+    /// How it hands out.
+    pub handout: handout::Options,
+    /// How its series are labelled.
+    pub metrics: MetricsOptions,
+    /// Where its pages are.
+    pub listen: Listen,
+}
+
+/// Why an agent cannot start, or ended.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// The driver cannot be asked, and the configuration says not to wait for it.
+    #[error("{0}; with failOnInitError: false (FAIL_ON_INIT_ERROR) the agent waits for the driver instead")]
+    Driver(String),
+    /// Devices cannot be handed out.
+    #[error(transparent)]
+    Handout(#[from] HandoutError),
+    /// The pages cannot be served.
+    #[error("cannot serve health and metrics on {address}: {source}")]
+    Serve {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Runs an agent until `stop`. `client` reads and watches; `writes` should not repeat what failed.
+///
+/// # Errors
+/// [`AgentError`] where the node is not as the agent needs it.
+pub async fn run(
+    options: AgentOptions,
+    client: Client,
+    writes: Client,
+    stop: impl Future<Output = ()>,
+) -> Result<(), AgentError> {
+    let (seen, seeing) = watch::channel(Arc::default());
+    let hands_out = options.observe.hands_out;
+    let handout = Handout::new(options.handout, client.clone(), seeing).await?;
+    let mut registry = Registry::default();
+    handout.register(&mut registry);
+    let metrics = Metrics::beside(registry, options.metrics);
+    let config = handout.config();
+    let observer = Observer::new(options.observe, handout.pods(), config.clone(), metrics.clone(), seen);
+
+    let (ended, end) = watch::channel(());
+    let address = options.listen.address;
+    let served = metrics::serve(options.listen, metrics, observer.readiness(), Some(client), ending(end.clone())).await;
+    let (address, pages) = served.map_err(|source| AgentError::Serve { address, source })?;
+    info!(%address, "health and metrics are served");
+
+    let observer = observer.look().await;
+    if let Some(trouble) = observer.trouble()
+        && config.borrow().fail_on_init_error
+    {
+        return Err(AgentError::Driver(trouble.to_owned()));
+    }
+    let observing = observer.run(writes, ending(end.clone()));
+    let handing = async {
+        if hands_out {
+            return handout.run(ending(end)).await;
+        }
+        // It stays, for it knows the pods and the configuration.
+        let _handout = handout;
+        ending(end).await;
+        Ok(())
+    };
+    let mut both = std::pin::pin!(async { tokio::join!(observing, handing).1 });
+    tokio::select! {
+        result = &mut both => result?,
+        () = stop => {
+            drop(ended);
+            both.await?;
+        }
+    }
+    let _ = pages.await;
+    Ok(())
+}
+
+/// Ends when the other side of `end` is gone.
+async fn ending(mut end: watch::Receiver<()>) {
+    while end.changed().await.is_ok() {}
+}

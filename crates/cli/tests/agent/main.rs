@@ -1,0 +1,8 @@
+//! `gpu-scheduler agent` on a real kubelet, with the scheduler that wrote the records: from the described library to a
+//! running container.
+//!
+//! They need root; `scripts/install-node-runtime` brings what they run. `KUBERNETES_MINOR` chooses the minor.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod bed;
+mod hand_out;

@@ -3,8 +3,10 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::control_plane::process::{Program, log_in, spawn};
+use crate::control_plane::wait::PATIENCE;
 use crate::node::RealNode;
 
 /// Its name, and its log's.
@@ -30,6 +32,8 @@ pub struct Cards {
 pub struct Agent {
     program: Program,
     log: PathBuf,
+    /// How long the log was before.
+    begins_at: usize,
     address: SocketAddr,
 }
 
@@ -65,8 +69,10 @@ impl Agent {
             command.arg(flag).arg(path);
         }
         command.args(more).envs(variables.iter().copied());
+        let log = log_in(folder, NAME);
+        let begins_at = std::fs::read_to_string(&log).map_or(0, |text| text.len());
         let program = Program::start_by(spawn, NAME, command, folder).expect("the agent starts");
-        Self { program, log: log_in(folder, NAME), address }
+        Self { program, log, begins_at, address }
     }
 
     /// kill -9.
@@ -83,6 +89,20 @@ impl Agent {
     /// Waits until it has ended; whether it ended well.
     pub async fn ended(&mut self) -> bool {
         self.program.wait().await.expect("a child can be waited for").success()
+    }
+
+    /// Waits until it has written this since its start; the agent is to log at the level of it.
+    ///
+    /// # Panics
+    ///
+    /// It does not.
+    pub fn says(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let from = self.begins_at;
+        while !self.log().get(from..).is_some_and(|log| log.contains(text)) {
+            assert!(Instant::now() < deadline, "it does not say {text:?}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// Where it serves health and metrics.

@@ -125,6 +125,9 @@ impl Checker {
             {
                 let book = self.book();
                 let seen = |pod: &Pod| {
+                    if finished(pod) {
+                        return true; // it is not kept
+                    }
                     let known = book.pods.get(&pod.uid().unwrap_or_default());
                     known.is_none_or(|k| version(&k.version) >= version(&pod.resource_version().unwrap_or_default()))
                         && (known.is_some() || !self.rules.ours(pod))

@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
             return self.settle(Some(owner), self.mismatch(owner), patience);
         }
         if let Some(foreign) = asking.iter().find(|it| it.expected.is_none()) {
-            let given = self.settle(Some(foreign), vec![], patience);
+            let given = self.settle(Some(foreign), vec![self.unrecorded(foreign)], patience);
             if matches!(given, Outcome::Give(_)) || patience == Patience::Over {
                 return given;
             }
@@ -224,6 +224,10 @@ impl<'a> Call<'a> {
 
     fn ambiguous(&self, to: &Candidate<'_>, others: Vec<Holder>) -> Report {
         Report::Ambiguous { to: to.holder(), others, resource: self.resource.name.clone(), gave: self.gave() }
+    }
+
+    fn unrecorded(&self, to: &Candidate<'_>) -> Report {
+        Report::Unrecorded { to: to.holder(), resource: self.resource.name.clone(), gave: self.gave() }
     }
 
     fn unexplained(&self) -> Report {

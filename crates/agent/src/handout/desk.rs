@@ -97,6 +97,7 @@ impl Desk {
     pub async fn prefer(&self, name: &ResourceName, available: &[String], must: &[String], size: usize) -> Vec<String> {
         let parse = |ids: &[String]| ids.iter().filter_map(|id| DeviceId::parse(id)).collect::<Vec<_>>();
         let (available, must) = (parse(available), parse(must));
+        debug!(resource = %name, size, "kubelet asks which devices it had best give");
         self.compare_once().await;
         let mut waiting = Waiting::new(self);
         loop {
@@ -120,6 +121,7 @@ impl Desk {
     /// # Errors
     /// [`Refusal`] if they are not to be had, or a card would be overcommitted.
     pub async fn allocate(&self, name: &ResourceName, ids: &[String]) -> Result<ContainerAllocateResponse, Refusal> {
+        debug!(resource = %name, ?ids, "kubelet gives devices");
         self.compare_once().await;
         let mut waiting = Waiting::new(self);
         loop {
@@ -132,6 +134,7 @@ impl Desk {
                 if let Outcome::Give(give) = &outcome {
                     books.enter(give.entry(now()));
                     books.save().await;
+                    debug!(resource = %name, "entered in the books");
                 }
                 outcome
             };

@@ -2,6 +2,8 @@
 
 mod kubelet;
 
+use std::path::PathBuf;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;

@@ -38,6 +38,15 @@ pub enum Report {
         /// The devices.
         gave: Vec<DeviceUuid>,
     },
+    /// A pod that was bound past the scheduler got what was free.
+    Unrecorded {
+        /// The container.
+        to: Holder,
+        /// The resource.
+        resource: ResourceName,
+        /// What it got.
+        gave: Vec<DeviceUuid>,
+    },
     /// Devices were given, and no pod is known that asks for them.
     Unexplained {
         /// The resource.
@@ -78,9 +87,10 @@ pub enum Report {
 
 impl Report {
     /// All reasons, as events and the counter have them.
-    pub const REASONS: [&str; 6] = [
+    pub const REASONS: [&str; 7] = [
         "GPUAllocationMismatch",
         "GPUAllocationAmbiguous",
+        "GPUAllocationUnrecorded",
         "GPUAllocationUnexplained",
         "GPUUnhealthy",
         "GPUAllocationRefused",
@@ -89,10 +99,11 @@ impl Report {
 
     /// In one word.
     pub fn reason(&self) -> &'static str {
-        let [mismatch, ambiguous, unexplained, unhealthy, refused, unreadable] = Self::REASONS;
+        let [mismatch, ambiguous, unrecorded, unexplained, unhealthy, refused, unreadable] = Self::REASONS;
         match self {
             Self::Mismatch { .. } => mismatch,
             Self::Ambiguous { .. } => ambiguous,
+            Self::Unrecorded { .. } => unrecorded,
             Self::Unexplained { .. } => unexplained,
             Self::Unhealthy { .. } => unhealthy,
             Self::Refused { .. } => refused,
@@ -103,7 +114,10 @@ impl Report {
     /// The pod that it is about: UID, namespace, name.
     pub fn pod(&self) -> Option<(&PodUid, &str, &str)> {
         match self {
-            Self::Mismatch { to, .. } | Self::Ambiguous { to, .. } | Self::Unhealthy { to, .. } => of(to),
+            Self::Mismatch { to, .. }
+            | Self::Ambiguous { to, .. }
+            | Self::Unrecorded { to, .. }
+            | Self::Unhealthy { to, .. } => of(to),
             Self::Refused { to, .. } => to.as_ref().and_then(of),
             Self::Unexplained { .. } => None,
             Self::UnreadableRecord { uid, namespace, name, .. } => Some((uid, namespace, name)),
@@ -126,6 +140,10 @@ impl Report {
                 }
                 text + ". It was taken to be the one that was bound first; their amounts differ"
             }
+            Self::Unrecorded { to, resource, gave } => format!(
+                "{to} was bound past the scheduler, so no record names its devices: it got what was free of {resource}, {}",
+                list(gave)
+            ),
             Self::Unexplained { resource, gave } => format!(
                 "kubelet asked for {} of {resource}, and no pod is known that wants this; given, since no card is \
                  overcommitted. See whether the agent reaches the API server",

@@ -9,7 +9,7 @@ use gpu_scheduler_cluster::allocation;
 use gpu_scheduler_nvml_mock::{Installation, Node as Description};
 use gpu_scheduler_testbed::agent::{Agent, Cards};
 use gpu_scheduler_testbed::checker::{Checker, Rules};
-use gpu_scheduler_testbed::control_plane::wait::until;
+use gpu_scheduler_testbed::control_plane::wait::{PATIENCE, until};
 use gpu_scheduler_testbed::control_plane::{ControlPlane, Options, User};
 use gpu_scheduler_testbed::deploy::{self, RECORD};
 use gpu_scheduler_testbed::node::{Container, RealNode, RealNodeOptions};
@@ -47,20 +47,22 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// With a scheduler and an agent on a node with one of the described sets of cards, of which kubelet knows so many.
+    /// With a scheduler and an agent on a node with one of the shipped sets of cards.
     pub async fn start(cards: &str) -> Self {
-        Self::with(shipped(cards), RealNodeOptions::new(NODE)).await
+        Self::with(shipped(cards)).await
     }
 
-    /// With cards and a node of one's own.
-    pub async fn with(described: Description, options: RealNodeOptions) -> Self {
-        let mut bed = Self::without_agent(described, options).await;
+    /// With other cards.
+    pub async fn with(described: Description) -> Self {
+        let mut bed = Self::without_agent(described, RealNodeOptions::new(NODE)).await;
         bed.start_agent(&[]).await;
         bed
     }
 
     /// The same before there is an agent.
-    pub async fn without_agent(described: Description, options: RealNodeOptions) -> Self {
+    pub async fn without_agent(described: Description, mut options: RealNodeOptions) -> Self {
+        // What devices there are is on the API server within a second, not ten.
+        options.kubelet_config.insert("nodeStatusUpdateFrequency".to_owned(), "1s".into());
         let users = vec![User::node(NODE)];
         let cluster = ControlPlane::start(Options { kwok: false, users, ..Options::default() }).await.unwrap();
         let installation = Installation::new(&described).unwrap();
@@ -157,11 +159,11 @@ impl Bed {
     }
 
     /// Creates pods as users do.
-    pub async fn create(&self, pods: impl IntoIterator<Item = PodObject>) {
+    pub async fn create(&self, pods: impl IntoIterator<Item = Pod>) {
         let api = self.pods();
-        let create = |pod: PodObject| {
+        let create = |pod: Pod| {
             let api = api.clone();
-            async move { api.create(&PostParams::default(), &pod.build()).await.unwrap() }
+            async move { api.create(&PostParams::default(), &pod).await.unwrap() }
         };
         futures::future::join_all(pods.into_iter().map(create)).await;
     }
@@ -183,16 +185,16 @@ impl Bed {
         gpu_scheduler_testbed::control_plane::wait::until_gone(&self.pods(), pod).await.unwrap();
     }
 
-    /// The devices of a running container, in order: the ledger's record, the container's environment and kubelet's books
+    /// The devices of a running container as the record has them: the ledger's record, the container's environment and kubelet's books
     /// name the same ones.
     pub async fn devices(&self, pod: &str, container: &str) -> Vec<String> {
         let recorded = self.recorded(pod, container).await;
         let container_sees = visible(&self.node.container("default", pod, container).await.unwrap());
         let booked = self.booked(pod, container).await;
         let set = |devices: &[String]| devices.iter().cloned().collect::<BTreeSet<_>>();
-        assert_eq!(container_sees, recorded, "{pod}: what the container sees, and the record");
+        assert_eq!(set(&container_sees), set(&recorded), "{pod}: what the container sees, and the record");
         assert_eq!(set(&booked), set(&recorded), "{pod}: kubelet's books, and the record");
-        assert_eq!(booked.len(), recorded.len(), "{pod}: {booked:?}");
+        assert_eq!((booked.len(), container_sees.len()), (recorded.len(), recorded.len()), "{pod}");
         recorded
     }
 
@@ -213,6 +215,29 @@ impl Bed {
         own.flat_map(|it| it.ids).map(|id| id.device.to_string()).collect()
     }
 
+    /// No card is held by two pods that ask for it whole, by kubelet's own list.
+    pub async fn nothing_is_given_twice(&self, resource: &str) {
+        let socket = self.node.kubelet_dir().join("pod-resources/kubelet.sock");
+        let listed = podresources::list(&socket).await.unwrap();
+        let mut held = BTreeSet::new();
+        for entry in listed.iter().filter(|entry| entry.resource.as_str() == resource) {
+            for id in &entry.ids {
+                assert!(held.insert(id.device.to_string()), "{id:?} is given twice: {listed:?}");
+            }
+        }
+    }
+
+    /// Waits until an event on a pod has this reason; what it says.
+    pub async fn told(&self, pod: &str, reason: &str) -> String {
+        use futures::StreamExt;
+        use kube::runtime::{WatchStreamExt, watcher};
+        let config = watcher::Config::default().fields(&format!("involvedObject.name={pod},reason={reason}"));
+        let api: Api<k8s_openapi::api::core::v1::Event> = Api::namespaced(self.client(), "default");
+        let mut events = Box::pin(watcher(api, config).applied_objects());
+        let told = async { events.next().await.unwrap().unwrap().message.unwrap_or_default() };
+        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("{pod} was not told {reason}"))
+    }
+
     /// Nothing that must not happen has happened, and nobody asked for what its account may not do.
     pub async fn check(&mut self) {
         let verdict = self.checker.verdict().await;
@@ -220,6 +245,16 @@ impl Bed {
         self.node.check().unwrap();
         check_traces(Path::new(BINARY), self.folder.path());
     }
+}
+
+/// A pod with whole cards that runs until it is deleted.
+pub fn whole(name: &str, cards: u32) -> Pod {
+    PodObject::new(name).gpus(cards).runs().build()
+}
+
+/// A pod with a share of a card.
+pub fn share(name: &str, memory: &str) -> Pod {
+    PodObject::new(name).limit("gpu-scheduler/memory", memory).runs().build()
 }
 
 /// One of the nodes that are shipped with the described library.

@@ -25,6 +25,19 @@ impl Scheduler {
     /// `NAME.journal`.
     #[must_use]
     pub fn start(binary: &Path, name: &str, kubeconfig: &Path, config: &Path, folder: &Path) -> Self {
+        Self::start_in(binary, name, kubeconfig, config, folder, &[])
+    }
+
+    /// The same with further variables in its environment.
+    #[must_use]
+    pub fn start_in(
+        binary: &Path,
+        name: &str,
+        kubeconfig: &Path,
+        config: &Path,
+        folder: &Path,
+        environment: &[(&str, String)],
+    ) -> Self {
         let log = folder.join(format!("{name}.log"));
         // Free at this moment; whoever takes it in between makes the scheduler say so and the test fail.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
@@ -36,6 +49,7 @@ impl Scheduler {
             .arg(config)
             .args(["--bind-address", &address.to_string(), "--journal"])
             .arg(folder.join(format!("{name}.journal")))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).expect("a log"));

@@ -212,7 +212,8 @@ impl Book {
     /// A card that is held wrongly for longer than is tolerated.
     fn overdue(&self, now: Instant, (since, violation): &(Instant, Violation)) -> Option<Violation> {
         let long = now - *since;
-        if long <= self.rules.tolerance {
+        // Where nothing is tolerated, it was noted at once.
+        if self.rules.tolerance.is_zero() || long <= self.rules.tolerance {
             return None;
         }
         let mut violation = violation.clone();

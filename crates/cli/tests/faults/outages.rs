@@ -29,7 +29,7 @@ async fn an_api_server_that_restarts_in_a_burst_costs_time_alone() {
         bed.cluster.api_server().restart().await.expect("it starts again");
     }
     progress.reach(fit).await;
-    bed.check().await;
+    bed.check_after_restart().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

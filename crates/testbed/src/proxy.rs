@@ -82,6 +82,8 @@ struct Way {
     rules: Arc<Mutex<Vec<Rule>>>,
     /// How often all answers under way were cut off.
     cuts: watch::Sender<u64>,
+    /// How many faults happened.
+    faults: watch::Sender<usize>,
 }
 
 /// A running proxy; it ends when this is dropped.
@@ -90,6 +92,7 @@ pub struct Proxy {
     url: String,
     rules: Arc<Mutex<Vec<Rule>>>,
     cuts: watch::Sender<u64>,
+    faults: watch::Sender<usize>,
     task: JoinHandle<()>,
 }
 
@@ -110,13 +113,14 @@ impl Proxy {
         let bound = listener.and_then(|l| l.local_addr().map(|address| (l, address)));
         let (listener, address) = bound.map_err(ControlPlaneError::system("could not listen for the proxy"))?;
         let rules = Arc::<Mutex<Vec<Rule>>>::default();
-        let cuts = watch::Sender::new(0);
-        let app = Router::new().fallback(pass).with_state(Way { upstream, rules: rules.clone(), cuts: cuts.clone() });
+        let (cuts, faults) = (watch::Sender::new(0), watch::Sender::new(0));
+        let way = Way { upstream, rules: rules.clone(), cuts: cuts.clone(), faults: faults.clone() };
+        let app = Router::new().fallback(pass).with_state(way);
         let task = tokio::spawn(async move {
             // It ends with its task.
             let _: io::Result<()> = axum::serve(listener, app).await;
         });
-        Ok(Self { url: format!("http://{address}"), rules, cuts, task })
+        Ok(Self { url: format!("http://{address}"), rules, cuts, faults, task })
     }
 
     /// The same user's access, through this proxy.
@@ -140,6 +144,12 @@ impl Proxy {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
+    /// Waits until so many faults have happened, from the start on.
+    pub async fn happened(&self, count: usize) {
+        // The sender lives as long as `self`.
+        let _ = self.faults.subscribe().wait_for(|faults| *faults >= count).await;
+    }
+
     /// Rules that were not used up.
     #[must_use]
     pub fn left(&self) -> usize {
@@ -158,6 +168,7 @@ impl Way {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let rule = rules.iter_mut().find(|r| r.times > 0 && r.method == method && path.contains(&r.path))?;
         rule.times -= 1;
+        self.faults.send_modify(|faults| *faults += 1);
         Some(rule.fault.clone())
     }
 

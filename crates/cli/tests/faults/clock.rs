@@ -17,6 +17,7 @@ use crate::burst::{self, Burst, Progress};
 use crate::chance::Chance;
 
 const NODES: usize = 20;
+const SKIPPED: &str = "SKIPPED: there is no libfaketime on this machine; scripts/install-faketime installs it";
 /// Where distributions put it.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -83,7 +84,7 @@ impl Drop for Faked {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_in_a_burst_moves_no_timeout_and_no_lease() {
     let Some(clock) = WallClock::new() else {
-        eprintln!("SKIPPED: no libfaketime here; scripts/install-faketime installs it");
+        eprintln!("{SKIPPED}");
         return;
     };
     let mut chance = Chance::new();
@@ -91,7 +92,7 @@ async fn a_clock_that_jumps_in_a_burst_moves_no_timeout_and_no_lease() {
     let proxy = Proxy::start(bed.cluster.admin()).await.expect("a proxy");
     let Burst { pods, fit } = Burst::filling(NODES, &mut chance);
     let progress = Progress::of(&bed);
-    let scheduler = start(&bed, &clock, &proxy);
+    let scheduler = start(&bed, &clock, &bed.kubeconfig_through("a", &proxy));
     let leader = holder(&bed, "").await;
     let jumping = async {
         for (point, ahead) in chance.points(4, fit).into_iter().zip([3600, -7200, 90_000, -60]) {
@@ -122,7 +123,6 @@ async fn a_clock_that_jumps_in_a_burst_moves_no_timeout_and_no_lease() {
     bed.check().await;
 }
 
-fn start(bed: &Bed, clock: &WallClock, proxy: &Proxy) -> Faked {
-    let kubeconfig = bed.kubeconfig_through("a", proxy);
-    Faked(Some(bed.scheduler_in("a", &kubeconfig, &clock.environment())))
+fn start(bed: &Bed, clock: &WallClock, kubeconfig: &Path) -> Faked {
+    Faked(Some(bed.scheduler_in("a", kubeconfig, &clock.environment())))
 }

@@ -22,9 +22,9 @@ use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Ou
 use crate::journal::Recorded;
 use crate::objects;
 use crate::{allocation, read_device_report, read_node, read_pod};
+use ages::{Ages, Sight};
 pub(crate) use around::Neighbour;
 use around::Neighbours;
-use ages::{Ages, Sight};
 use binds::{Binds, Verdict};
 use problems::Problems;
 use sync::Sync;

@@ -33,11 +33,7 @@ pub(super) fn holds_of(pod: &Pod, record: &str) -> Result<BTreeMap<String, Hold>
                 before.push((uuid, Hold { whole, memory, compute }));
             } else {
                 let sum = beside.entry(uuid).or_default();
-                *sum = Hold {
-                    whole: sum.whole || whole,
-                    memory: sum.memory + memory,
-                    compute: sum.compute + compute,
-                };
+                *sum = Hold { whole: sum.whole || whole, memory: sum.memory + memory, compute: sum.compute + compute };
             }
         }
     }

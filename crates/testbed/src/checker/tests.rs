@@ -97,14 +97,20 @@ fn two_pods_on_a_whole_card() {
         let found = violations([Event::Apply(first), Event::Apply(second)]);
         assert!(matches!(&found[..], [Violation::WholeCardShared { holders, .. }] if holders.len() == 2), "{found:#?}");
     }
-    assert_eq!(violations([Event::Apply(whole("a", 1)), Event::Delete(whole("a", 2)), Event::Apply(whole("b", 3))]), []);
+    assert_eq!(
+        violations([Event::Apply(whole("a", 1)), Event::Delete(whole("a", 2)), Event::Apply(whole("b", 3))]),
+        []
+    );
 }
 
 #[test]
 fn a_pod_bound_twice() {
     let elsewhere = bound("a", 2, "n2", "share", 40960, 50);
     let found = violations([Event::Apply(half("a", 1)), Event::Apply(elsewhere.clone())]);
-    assert!(matches!(&found[..], [Violation::BoundTwice { first, then, .. }] if first == "n1" && then == "n2"), "{found:#?}");
+    assert!(
+        matches!(&found[..], [Violation::BoundTwice { first, then, .. }] if first == "n1" && then == "n2"),
+        "{found:#?}"
+    );
     // Through a list too, when the watch was cut in between.
     let listed = [Event::Init, Event::InitApply(elsewhere), Event::InitDone];
     let found = violations([Event::Apply(half("a", 1))].into_iter().chain(listed));
@@ -128,7 +134,11 @@ fn a_record_that_does_not_go_with_its_pod() {
     let of = |pod| violations([Event::Apply(pod)]);
     assert!(matches!(&of(nowhere)[..], [Violation::RecordWithoutNode { .. }]));
     assert!(matches!(&of(bare)[..], [Violation::BoundWithoutRecord { .. }]));
-    assert!(matches!(&of(broken)[..], [Violation::BoundWithoutRecord { .. }, Violation::BrokenRecord { .. }] | [Violation::BrokenRecord { .. }, Violation::BoundWithoutRecord { .. }]));
+    assert!(matches!(
+        &of(broken)[..],
+        [Violation::BoundWithoutRecord { .. }, Violation::BrokenRecord { .. }]
+            | [Violation::BrokenRecord { .. }, Violation::BoundWithoutRecord { .. }]
+    ));
 }
 
 #[test]
@@ -156,7 +166,9 @@ fn a_pod_that_neither_is_bound_nor_says_why() {
 
 #[test]
 fn what_is_tolerated_for_a_time_is_not_for_longer() {
-    let double = |until| [(0, Event::Apply(whole("a", 1))), (0, Event::Apply(whole("b", 2))), (until, Event::Delete(whole("b", 3)))];
+    let double = |until| {
+        [(0, Event::Apply(whole("a", 1))), (0, Event::Apply(whole("b", 2))), (until, Event::Delete(whole("b", 3)))]
+    };
     for (until, wrong) in [(5, false), (6, true)] {
         let (mut book, start) = book(5, double(until));
         assert_eq!(book.violations(start + Duration::from_secs(60)).len(), usize::from(wrong), "until {until} s");

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::thread;
 
 use gpu_scheduler_sim::random::SplitMix;
 
@@ -13,7 +14,8 @@ impl Chance {
     pub fn new() -> Self {
         // The standard library seeds its maps by the system's random numbers.
         let seed = number("FAULT_SEED").unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        println!("FAULT_SEED={seed} repeats this");
+        // The thread of a test has its name.
+        println!("FAULT_SEED={seed} repeats {}", thread::current().name().unwrap_or("this"));
         Self(SplitMix(seed))
     }
 

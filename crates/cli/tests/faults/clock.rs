@@ -89,6 +89,7 @@ async fn a_clock_that_jumps_in_a_burst_moves_no_timeout_and_no_lease() {
     };
     let mut chance = Chance::new();
     let bed = burst::bed(NODES, Rules::default()).await;
+    bed.elect_slowly();
     let proxy = Proxy::start(bed.cluster.admin()).await.expect("a proxy");
     let Burst { pods, fit } = Burst::filling(NODES, &mut chance);
     let progress = Progress::of(&bed);

@@ -78,6 +78,13 @@ impl Bed {
         std::fs::write(self.folder.path().join("config.yaml"), format!("{CONFIG}{more}")).expect("a configuration");
     }
 
+    /// Schedulers that start from now on elect by Kubernetes' own times: none loses its lease on a machine that is busy.
+    pub fn elect_slowly(&self) {
+        let text = CONFIG.lines().filter(|line| !line.starts_with("leaderElection"));
+        let text: Vec<&str> = text.chain(["leaderElection: {resourceNamespace: gpu-scheduler}"]).collect();
+        std::fs::write(self.folder.path().join("config.yaml"), text.join("\n")).expect("a configuration");
+    }
+
     /// Starts a scheduler; returns at once.
     pub fn scheduler(&self, name: &str) -> Scheduler {
         self.scheduler_at(name, &self.kubeconfig())

@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 
-.PHONY: help demo cluster test matrix bench lint fmt
+.PHONY: help demo cluster test matrix soak bench lint fmt
 
 help: ## list the targets
 	@printf 'usage: make TARGET\n\n'
@@ -45,6 +45,7 @@ endif
 	# Before the tests that start it, so that a quarter of an hour of building is not taken for a test that hangs.
 	@scripts/build-control-plane --suite
 	@scripts/install-node-runtime
+	@scripts/install-faketime
 	env -u OPENB $(CARGO) test --workspace --locked --all-features
 
 # Placements that the differential test compares on each minor, and the seed from which on.
@@ -62,6 +63,19 @@ matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own 
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 		DIFFERENTIAL_PLACEMENTS=$(PLACEMENTS) DIFFERENTIAL_SEED=$(SEED) \
 			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test differential gpu_scheduler_decides -- --nocapture; \
+	done
+
+# How often the fault tests kill the scheduler in one burst, and how often all of them run.
+KILLS ?= 20
+ROUNDS ?= 5
+
+soak: ## the fault tests for long: the scheduler is killed twenty times in one burst, and every other fault happens five times
+	@scripts/build-control-plane
+	@scripts/install-faketime
+	@for round in $$(seq $(ROUNDS)); do \
+		printf 'round %s of %s\n' $$round $(ROUNDS); \
+		FAULT_KILLS=$$([ $$round = 1 ] && echo $(KILLS) || echo 3) \
+			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test faults -- --nocapture; \
 	done
 
 bench: ## how many placements a second the engine decides

@@ -11,6 +11,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, stream};
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub enum Fault {
     Refuse(StatusCode),
     /// It takes effect, and its answer is lost: this status is what the caller sees.
     Lose(StatusCode),
+    /// It takes effect, and its answer breaks off in the middle.
+    Break,
     /// It goes on once the gate is opened, whether its caller still waits or not.
     Hold(Gate),
 }
@@ -77,6 +80,10 @@ pub struct Rule {
 struct Way {
     upstream: Client,
     rules: Arc<Mutex<Vec<Rule>>>,
+    /// How often all answers under way were cut off.
+    cuts: watch::Sender<u64>,
+    /// How many faults happened.
+    faults: watch::Sender<usize>,
 }
 
 /// A running proxy; it ends when this is dropped.
@@ -84,6 +91,8 @@ struct Way {
 pub struct Proxy {
     url: String,
     rules: Arc<Mutex<Vec<Rule>>>,
+    cuts: watch::Sender<u64>,
+    faults: watch::Sender<usize>,
     task: JoinHandle<()>,
 }
 
@@ -104,12 +113,14 @@ impl Proxy {
         let bound = listener.and_then(|l| l.local_addr().map(|address| (l, address)));
         let (listener, address) = bound.map_err(ControlPlaneError::system("could not listen for the proxy"))?;
         let rules = Arc::<Mutex<Vec<Rule>>>::default();
-        let app = Router::new().fallback(pass).with_state(Way { upstream, rules: rules.clone() });
+        let (cuts, faults) = (watch::Sender::new(0), watch::Sender::new(0));
+        let way = Way { upstream, rules: rules.clone(), cuts: cuts.clone(), faults: faults.clone() };
+        let app = Router::new().fallback(pass).with_state(way);
         let task = tokio::spawn(async move {
             // It ends with its task.
             let _: io::Result<()> = axum::serve(listener, app).await;
         });
-        Ok(Self { url: format!("http://{address}"), rules, task })
+        Ok(Self { url: format!("http://{address}"), rules, cuts, faults, task })
     }
 
     /// The same user's access, through this proxy.
@@ -121,6 +132,22 @@ impl Proxy {
     /// From now on, until its times are used up.
     pub fn add(&self, rule: Rule) {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+    }
+
+    /// Takes all rules back, used up or not.
+    pub fn clear(&self) {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Cuts every answer that is under way, and so every watch, as a broken connection does. Requests from now on pass.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Waits until so many faults have happened, from the start on.
+    pub async fn happened(&self, count: usize) {
+        // The sender lives as long as `self`.
+        let _ = self.faults.subscribe().wait_for(|faults| *faults >= count).await;
     }
 
     /// Rules that were not used up.
@@ -141,7 +168,20 @@ impl Way {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let rule = rules.iter_mut().find(|r| r.times > 0 && r.method == method && path.contains(&r.path))?;
         rule.times -= 1;
+        self.faults.send_modify(|faults| *faults += 1);
         Some(rule.fault.clone())
+    }
+
+    /// The same answer, but it breaks off at the next cut.
+    fn breakable(&self, body: Body) -> Body {
+        let state = Some((body.into_data_stream(), self.cuts.subscribe()));
+        Body::from_stream(stream::unfold(state, |state| async {
+            let (mut parts, mut cuts) = state?;
+            tokio::select! {
+                part = parts.next() => part.map(|part| (part.map_err(io::Error::other), Some((parts, cuts)))),
+                Ok(()) = cuts.changed() => Some((Err(broken()), None)),
+            }
+        }))
     }
 
     async fn forward(&self, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
@@ -156,10 +196,14 @@ impl Way {
             return StatusCode::BAD_REQUEST.into_response();
         };
         match self.upstream.send(request).await {
-            Ok(response) => response.map(Body::new),
+            Ok(response) => response.map(|body| self.breakable(Body::new(body))),
             Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
         }
     }
+}
+
+fn broken() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
 }
 
 async fn pass(State(way): State<Way>, request: Request) -> Response {
@@ -169,7 +213,11 @@ async fn pass(State(way): State<Way>, request: Request) -> Response {
     let held = if let Some(Fault::Hold(gate)) = &fault { Some(gate.clone()) } else { None };
     let answer = match fault {
         Some(Fault::Refuse(status)) => return status.into_response(),
-        Some(Fault::Lose(status)) => Some(status),
+        Some(Fault::Lose(status)) => Some(status.into_response()),
+        Some(Fault::Break) => {
+            let nothing = stream::once(async { Err::<Bytes, io::Error>(broken()) });
+            Some(Body::from_stream(nothing).into_response())
+        }
         Some(Fault::Hold(_)) | None => None,
     };
     // On a task of its own: what is on its way arrives, even if its sender has hung up.
@@ -180,7 +228,7 @@ async fn pass(State(way): State<Way>, request: Request) -> Response {
         way.forward(parts.method, parts.uri, parts.headers, body).await
     });
     match (forwarded.await, answer) {
-        (Ok(_), Some(lost)) => lost.into_response(),
+        (Ok(_), Some(instead)) => instead,
         (Ok(response), None) => response,
         (Err(error), _) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }

@@ -25,6 +25,19 @@ impl Scheduler {
     /// `NAME.journal`.
     #[must_use]
     pub fn start(binary: &Path, name: &str, kubeconfig: &Path, config: &Path, folder: &Path) -> Self {
+        Self::start_in(binary, name, kubeconfig, config, folder, &[])
+    }
+
+    /// The same with further variables in its environment.
+    #[must_use]
+    pub fn start_in(
+        binary: &Path,
+        name: &str,
+        kubeconfig: &Path,
+        config: &Path,
+        folder: &Path,
+        environment: &[(&str, String)],
+    ) -> Self {
         let log = folder.join(format!("{name}.log"));
         // Free at this moment; whoever takes it in between makes the scheduler say so and the test fail.
         let address = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
@@ -36,6 +49,7 @@ impl Scheduler {
             .arg(config)
             .args(["--bind-address", &address.to_string(), "--journal"])
             .arg(folder.join(format!("{name}.journal")))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).expect("a log"));
@@ -105,25 +119,33 @@ impl Drop for Scheduler {
     }
 }
 
-/// What schedulers left in a folder: none has asked for what its account may not do, and every journal, even of one that
-/// still runs or was killed, replays to the letter.
+/// What schedulers left in a folder: none has asked for what its account may not do, and [`check_journals`].
 ///
 /// # Panics
 ///
 /// It is not so.
 pub fn check_traces(binary: &Path, folder: &Path) {
-    for file in fs::read_dir(folder).expect("a folder") {
-        let path = file.expect("a file").path();
-        match path.extension().and_then(OsStr::to_str) {
-            Some("log") => {
-                let log = fs::read_to_string(&path).expect("a log");
-                let forbidden: Vec<&str> = log.lines().filter(|line| line.contains("is forbidden: User ")).collect();
-                assert!(forbidden.is_empty(), "deploy/20-rbac.yaml lacks a right:\n{}", forbidden.join("\n"));
-            }
-            Some("journal") => replays(binary, &path),
-            _ => {}
-        }
+    for path in left_in(folder, "log") {
+        let log = fs::read_to_string(&path).expect("a log");
+        let forbidden: Vec<&str> = log.lines().filter(|line| line.contains("is forbidden: User ")).collect();
+        assert!(forbidden.is_empty(), "deploy/20-rbac.yaml lacks a right:\n{}", forbidden.join("\n"));
     }
+    check_journals(binary, folder);
+}
+
+/// Every journal in a folder, even of a scheduler that still runs or was killed, replays to the letter. Alone where an API
+/// server was restarted: it forbids everything until it has read its roles.
+///
+/// # Panics
+///
+/// It is not so.
+pub fn check_journals(binary: &Path, folder: &Path) {
+    left_in(folder, "journal").for_each(|journal| replays(binary, &journal));
+}
+
+fn left_in(folder: &Path, extension: &str) -> impl Iterator<Item = PathBuf> {
+    let paths = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
+    paths.filter(move |path| path.extension().and_then(OsStr::to_str) == Some(extension))
 }
 
 fn replays(binary: &Path, journal: &Path) {

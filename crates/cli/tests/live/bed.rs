@@ -1,6 +1,6 @@
 //! A control plane, a checker, and schedulers as processes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpu_scheduler_testbed::checker::{Checker, Rules};
@@ -8,9 +8,10 @@ use gpu_scheduler_testbed::control_plane::wait::{PATIENCE, until};
 use gpu_scheduler_testbed::control_plane::{Access, ControlPlane, Options};
 use gpu_scheduler_testbed::deploy;
 use gpu_scheduler_testbed::objects::NodeObject;
+pub use gpu_scheduler_testbed::objects::{node_of, waiting};
 use gpu_scheduler_testbed::proxy::Proxy;
 pub use gpu_scheduler_testbed::scheduler::Scheduler;
-use gpu_scheduler_testbed::scheduler::check_traces;
+use gpu_scheduler_testbed::scheduler::{check_journals, check_traces};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
@@ -48,15 +49,19 @@ impl Bed {
 
     /// With options.
     pub async fn with(nodes: usize, options: Options, rules: Rules) -> Self {
+        // Nobody makes them ready where nobody plays their part.
+        let is_static = options.static_nodes;
         let cluster = ControlPlane::start(options).await.expect("a control plane");
-        let nodes = (1..=nodes).map(|n| NodeObject::new(&format!("n{n}")).build());
+        let node = |n| NodeObject::new(&format!("n{n}"));
+        let nodes = (1..=nodes).map(|n| if is_static { node(n).ready().build() } else { node(n).build() });
         cluster.add_nodes(nodes).await.expect("nodes");
         let checker = Checker::start(cluster.client(), rules);
         let access = deploy::install(&cluster).await.expect("the manifests of deploy/");
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("config.yaml"), CONFIG).expect("a configuration");
-        access.write_kubeconfig(&folder.path().join("scheduler.kubeconfig")).expect("a kubeconfig");
-        Self { cluster, checker, access, folder }
+        let bed = Self { cluster, checker, access, folder };
+        bed.access.write_kubeconfig(&bed.kubeconfig()).expect("a kubeconfig");
+        bed
     }
 
     pub fn client(&self) -> Client {
@@ -73,27 +78,44 @@ impl Bed {
         std::fs::write(self.folder.path().join("config.yaml"), format!("{CONFIG}{more}")).expect("a configuration");
     }
 
+    /// Schedulers that start from now on elect by Kubernetes' own times: none loses its lease on a machine that is busy.
+    pub fn elect_slowly(&self) {
+        let text = CONFIG.lines().filter(|line| !line.starts_with("leaderElection"));
+        let text: Vec<&str> = text.chain(["leaderElection: {resourceNamespace: gpu-scheduler}"]).collect();
+        std::fs::write(self.folder.path().join("config.yaml"), text.join("\n")).expect("a configuration");
+    }
+
     /// Starts a scheduler; returns at once.
     pub fn scheduler(&self, name: &str) -> Scheduler {
-        self.scheduler_at(name, &self.folder.path().join("scheduler.kubeconfig"))
+        self.scheduler_at(name, &self.kubeconfig())
     }
 
     /// Starts a scheduler that talks to the API server through a proxy.
     pub fn scheduler_through(&self, name: &str, proxy: &Proxy) -> Scheduler {
+        self.scheduler_at(name, &self.kubeconfig_through(name, proxy))
+    }
+
+    /// A scheduler's way to the API server through a proxy.
+    pub fn kubeconfig_through(&self, name: &str, proxy: &Proxy) -> PathBuf {
         let kubeconfig = self.folder.path().join(format!("{name}.kubeconfig"));
         proxy.access(&self.access).write_kubeconfig(&kubeconfig).expect("a kubeconfig");
-        self.scheduler_at(name, &kubeconfig)
+        kubeconfig
     }
 
     /// Starts a scheduler with another way to the API server.
     pub fn scheduler_at(&self, name: &str, kubeconfig: &Path) -> Scheduler {
-        Scheduler::start(
-            Path::new(BINARY),
-            name,
-            kubeconfig,
-            &self.folder.path().join("config.yaml"),
-            self.folder.path(),
-        )
+        self.scheduler_in(name, kubeconfig, &[])
+    }
+
+    /// Starts a scheduler in an environment with these variables, too.
+    pub fn scheduler_in(&self, name: &str, kubeconfig: &Path, environment: &[(&str, String)]) -> Scheduler {
+        let (config, folder) = (self.folder.path().join("config.yaml"), self.folder.path());
+        Scheduler::start_in(Path::new(BINARY), name, kubeconfig, &config, folder, environment)
+    }
+
+    /// The scheduler's way to the API server.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("scheduler.kubeconfig")
     }
 
     /// Waits until a pod is bound; its node.
@@ -144,9 +166,19 @@ impl Bed {
     /// Nothing that must not happen has happened, no scheduler has asked for what its account may not do, and every journal
     /// replays.
     pub async fn check(&self) {
+        self.check_pods().await;
+        check_traces(Path::new(BINARY), self.folder.path());
+    }
+
+    /// [`check`](Self::check) where an API server was restarted: it forbids everything until it has read its roles.
+    pub async fn check_after_restart(&self) {
+        self.check_pods().await;
+        check_journals(Path::new(BINARY), self.folder.path());
+    }
+
+    async fn check_pods(&self) {
         let verdict = self.checker.verdict().await;
         assert!(verdict.violations.is_empty(), "{verdict:#?}");
-        check_traces(Path::new(BINARY), self.folder.path());
     }
 }
 
@@ -158,15 +190,4 @@ pub async fn holder(bed: &Bed, other_than: &str) -> String {
     let lease =
         until(&leases, "gpu-scheduler", what, |l| !of(l).is_empty() && of(l) != other_than).await.expect("one leads");
     of(&lease)
-}
-
-/// Node of a pod.
-pub fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref()
-}
-
-/// Why a pod waits.
-pub fn waiting(pod: &Pod) -> Option<String> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False")?.message.clone()
 }

@@ -2,6 +2,7 @@
 //!
 //! `KUBERNETES_MINOR` chooses the minor. Every test has a control plane of its own, and a checker that watches it.
 
+#[allow(dead_code, reason = "the fault tests use the rest")]
 mod bed;
 mod binding;
 mod faults;

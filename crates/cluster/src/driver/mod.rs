@@ -4,6 +4,7 @@
 //! No I/O and no clock: time is an argument, so the same inputs give the same effects. Whoever runs it
 //! ([`crate::live`], or a test with a model of the API server) carries the effects out.
 
+mod ages;
 mod around;
 mod binds;
 mod effect;
@@ -21,6 +22,7 @@ use gpu_scheduler_engine::{Action, Condition, ConditionReason, Engine, Event, Ou
 use crate::journal::Recorded;
 use crate::objects;
 use crate::{allocation, read_device_report, read_node, read_pod};
+use ages::{Ages, Sight};
 pub(crate) use around::Neighbour;
 use around::Neighbours;
 use binds::{Binds, Verdict};
@@ -66,6 +68,7 @@ pub struct Driver {
     pods: Sync<PodUid>,
     nodes: Sync<String>,
     reports: Sync<String>,
+    ages: Ages,
     neighbours: Neighbours,
     binds: Binds,
     volumes: VolumeFlights,
@@ -85,6 +88,7 @@ impl Driver {
             pods: Sync::default(),
             nodes: Sync::default(),
             reports: Sync::default(),
+            ages: Ages::default(),
             neighbours: Neighbours::default(),
             binds: Binds::default(),
             volumes: VolumeFlights::default(),
@@ -343,22 +347,14 @@ impl Driver {
     }
 
     fn take_report(&mut self, now: Timestamp, change: Change<objects::GpuNodeState>) {
-        let key = |seen: &Seen<objects::GpuNodeState>| seen.metadata().name.clone();
         match change {
             Change::Restarted => self.reports.restart(),
-            Change::Listed(seen) | Change::Applied(seen) => {
-                self.reports.saw(key(&seen));
-                let report = self.problems.readable("GPUNodeState", seen, &mut self.effects, read_device_report);
-                if let Some(mut report) = report.flatten() {
-                    if report.updated_at == Timestamp::default() {
-                        report.updated_at = now;
-                    }
-                    self.engine.handle(now, Event::DevicesReported(Box::new(report)));
-                }
-            }
+            Change::Listed(seen) => self.take_seen_report(now, seen, Sight::Listed),
+            Change::Applied(seen) => self.take_seen_report(now, seen, Sight::Applied),
             Change::Deleted(seen) => {
-                let node = key(&seen);
+                let node = seen.metadata().name.clone();
                 self.reports.lost(&node);
+                self.ages.forget(&node);
                 self.problems.forget("GPUNodeState", "", &node);
                 self.engine.handle(now, Event::DeviceReportDeleted { node });
             }
@@ -367,9 +363,19 @@ impl Driver {
                 let known = nodes.filter(|n| n.report().is_some()).map(|n| n.name().to_string());
                 let gone: Vec<_> = self.reports.finish(known);
                 for node in gone {
+                    self.ages.forget(&node);
                     self.engine.handle(now, Event::DeviceReportDeleted { node });
                 }
             }
+        }
+    }
+
+    fn take_seen_report(&mut self, now: Timestamp, seen: Seen<objects::GpuNodeState>, sight: Sight) {
+        self.reports.saw(seen.metadata().name.clone());
+        let report = self.problems.readable("GPUNodeState", seen, &mut self.effects, read_device_report);
+        if let Some(mut report) = report.flatten() {
+            report.updated_at = self.ages.written(now, &report.node, report.updated_at, sight);
+            self.engine.handle(now, Event::DevicesReported(Box::new(report)));
         }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod reports;
 mod volumes;
 
 /// A driver, its time, and all that it asked for.

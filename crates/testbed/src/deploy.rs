@@ -23,7 +23,7 @@ use crate::objects::PodObject;
 pub const NAMESPACE: &str = "gpu-scheduler";
 /// The scheduler's service account in it.
 pub const ACCOUNT: &str = "gpu-scheduler";
-/// The agents' service account in it.
+/// The agents' service account, and the namespace that it is in.
 pub const AGENT: &str = "gpu-scheduler-agent";
 /// The policy that keeps others from writing [`RECORD`], and its binding.
 pub const POLICY: &str = "gpu-scheduler-allocation";
@@ -111,7 +111,7 @@ pub async fn install_agent(cluster: &ControlPlane) -> Result<(), ControlPlaneErr
     apply(&cluster.client(), &objects).await?;
     install_agent_policies(cluster).await?;
     // The token is of no node, so what it may write about is none.
-    let agent = cluster.access_for_service_account(NAMESPACE, AGENT).await?.client().await?;
+    let agent = cluster.access_for_service_account(AGENT, AGENT).await?.client().await?;
     let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
     let resource = ApiResource::from_gvk_with_plural(&kind, "gpunodestates");
     let state = DynamicObject::new("is-the-policy-in-force", &resource);

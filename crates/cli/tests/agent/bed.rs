@@ -71,7 +71,7 @@ impl Bed {
         let node = node.unwrap();
         deploy::install_agent(&cluster).await.unwrap();
         access.unwrap().write_kubeconfig(&folder.path().join("scheduler.kubeconfig")).unwrap();
-        let agent = cluster.access_on_node(deploy::NAMESPACE, deploy::AGENT, NODE).await.unwrap();
+        let agent = cluster.access_on_node(deploy::AGENT, deploy::AGENT, NODE).await.unwrap();
         agent.write_kubeconfig(&folder.path().join("agent.kubeconfig")).unwrap();
         fs::write(folder.path().join("config.yaml"), CONFIG).unwrap();
         let checker = Checker::start(cluster.client(), Rules::default());

@@ -10,7 +10,7 @@ use gpu_scheduler_testbed::control_plane::wait::until;
 use gpu_scheduler_testbed::deploy;
 use gpu_scheduler_testbed::node::{IMAGE, RealNodeOptions};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -24,13 +24,17 @@ fn manifest() -> Value {
     serde_json::to_value(found.unwrap()).unwrap()
 }
 
-/// How the agent's pod is, and what it wrote.
+/// How the agent's pod is, what it wrote, and what was said about it.
 async fn how_it_is(bed: &Bed) -> String {
-    let pods: Api<Pod> = Api::namespaced(bed.client(), deploy::NAMESPACE);
+    let pods: Api<Pod> = Api::namespaced(bed.client(), deploy::AGENT);
     let mut text = String::new();
     for pod in pods.list(&ListParams::default()).await.unwrap() {
         let log = pods.logs(&pod.name_any(), &LogParams::default()).await;
         text += &format!("{:?}\n{}\n", pod.status, log.unwrap_or_else(|error| error.to_string()));
+    }
+    let events: Api<Event> = Api::namespaced(bed.client(), deploy::AGENT);
+    for event in events.list(&ListParams::default()).await.unwrap() {
+        text += &format!("{:?}: {:?}\n", event.involved_object.name, event.message);
     }
     text
 }
@@ -90,7 +94,7 @@ async fn as_an_operator_applies_it() {
     let nodes: Api<Node> = Api::all(bed.client());
     nodes.patch(NODE, &PatchParams::default(), &Patch::Merge(taint)).await.unwrap();
 
-    let sets: Api<DaemonSet> = Api::namespaced(bed.client(), deploy::NAMESPACE);
+    let sets: Api<DaemonSet> = Api::namespaced(bed.client(), deploy::AGENT);
     // As it is written, the API server takes it too.
     let written: DaemonSet = serde_json::from_value(manifest()).unwrap();
     let dry = PostParams { dry_run: true, ..PostParams::default() };

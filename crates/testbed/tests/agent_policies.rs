@@ -1,10 +1,14 @@
 //! What `deploy/agent/` promises of a real API server: shares get their seats, and nonsense is refused with a word of help.
 
 use gpu_scheduler_testbed::control_plane::{ControlPlane, Options};
-use gpu_scheduler_testbed::deploy::{REQUESTS_POLICY, SEATS, install_agent_policies};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::PostParams;
+use gpu_scheduler_testbed::deploy::{
+    self, AGENT, OWN_NODE_POLICY, REQUESTS_POLICY, SEATS, install_agent, install_agent_policies,
+};
+use gpu_scheduler_testbed::objects::NodeObject;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 const MEMORY: &str = "gpu-scheduler/memory";
@@ -103,4 +107,40 @@ async fn policies_of_the_agent() {
         }
     }
     cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_writes_about_its_own_node() {
+    let cluster = ControlPlane::start(Options::default()).await.expect("a control plane");
+    deploy::install(&cluster).await.expect("the manifests of deploy/");
+    install_agent(&cluster).await.expect("the manifests of deploy/agent/");
+    cluster.add_nodes(["n1", "n2"].map(|name| NodeObject::new(name).build())).await.expect("nodes");
+    let agent = cluster.access_on_node(AGENT, AGENT, "n1").await.expect("an agent's access");
+    let client = agent.client().await.expect("a client");
+    let nodes: Api<Node> = Api::all(client.clone());
+    let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "gpunodestates");
+    let states: Api<DynamicObject> = Api::all_with(client, &resource);
+    let apply = PatchParams::apply("gpu-scheduler-agent").force();
+    let state = |node: &str| json!({"apiVersion": "gpu-scheduler.io/v1alpha1", "kind": "GPUNodeState", "metadata": {"name": node}});
+    states.patch("n1", &apply, &Patch::Apply(state("n1"))).await.expect("its own report");
+    let labels = json!({"metadata": {"labels": {"nvidia.com/gpu.count": "8"}, "annotations": {"gpu-scheduler/memory-used": "1"}}});
+    nodes.patch("n1", &PatchParams::default(), &Patch::Merge(labels.clone())).await.expect("its own node");
+
+    let refused = |answer: Result<String, kube::Error>, word: &str| {
+        let error = answer.expect_err("it is refused").to_string();
+        assert!(error.contains(OWN_NODE_POLICY) && error.contains(word), "{error}");
+    };
+    let other = states.patch("n2", &apply, &Patch::Apply(state("n2"))).await;
+    refused(other.map(|object| object.name_any()), "this token is of node n1, and not of n2");
+    for (node, patch, word) in [
+        ("n2", labels, "this token is of node n1, and not of n2"),
+        ("n1", json!({"spec": {"unschedulable": true}}), "nothing else of it"),
+        ("n1", json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}), "nothing else of it"),
+        ("n1", json!({"metadata": {"labels": {"team": "mine"}}}), "begin with nvidia.com/"),
+        ("n1", json!({"metadata": {"labels": {"kubernetes.io/hostname": null}}}), "begin with nvidia.com/"),
+    ] {
+        let answer = nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
+        refused(answer.map(|object| object.name_any()), word);
+    }
 }

@@ -8,4 +8,5 @@ mod bed;
 mod daemon_set;
 mod hand_out;
 mod health;
+mod observe;
 mod restarts;

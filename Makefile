@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 
-.PHONY: help demo cluster test matrix soak bench lint fmt
+.PHONY: gpu-check help demo cluster test matrix soak bench lint fmt
 
 help: ## list the targets
 	@printf 'usage: make TARGET\n\n'
@@ -77,6 +77,9 @@ soak: ## the fault tests for long: the scheduler is killed twenty times in one b
 		FAULT_KILLS=$$([ $$round = 1 ] && echo $(KILLS) || echo 3) \
 			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test faults -- --nocapture; \
 	done
+
+gpu-check: ## what the agent makes of this machine's own NVIDIA cards; changes nothing, and skipped where there are none
+	@scripts/gpu-check
 
 bench: ## how many placements a second the engine decides
 	@scripts/bench

@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod allocate;
+pub mod check;
 pub mod checkpoint;
 pub mod collect;
 pub mod config;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use gpu_scheduler_agent::agent::{self, AgentOptions};
+use gpu_scheduler_agent::check::check;
 use gpu_scheduler_agent::collect::CollectOptions;
 use gpu_scheduler_agent::config::{
     ConfigFiles, ConfigSource, DeviceListStrategy, Fallback, Layer, MigStrategy, OneOrMany, from_environment,
@@ -26,6 +27,7 @@ use tracing_subscriber::layer::Identity;
 
 use super::{log, signals};
 use crate::Failure;
+use crate::output::print;
 
 /// Run a node's agent: find its GPUs, hand them out through kubelet, report and measure them
 #[derive(Debug, clap::Args)]
@@ -36,6 +38,10 @@ pub struct Args {
     /// Where the API server is, and who we are; without it $KUBECONFIG, ~/.kube/config, or the pod's service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Look once, print what would be reported, labelled, offered and handed out, and end; nothing is written and nobody asked
+    /// but the driver
+    #[arg(long)]
+    check: bool,
     /// Only report and measure; another device plugin hands out the cards
     #[arg(long)]
     observe_only: bool,
@@ -151,6 +157,10 @@ struct Pages {
 /// Runs until SIGTERM or SIGINT.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let options = options(args).map_err(Failure::WrongUse)?;
+    if args.check {
+        let found = check(&options).map_err(|problem| Failure::Failed(problem.into()))?;
+        return print(&found).map_err(Failure::Failed);
+    }
     log::start(Logging { format: args.log_format, level: LogLevel::default() }, Identity::new())
         .map_err(Failure::Failed)?;
     // A node's agent has little to do at a time, and its memory is the node's.

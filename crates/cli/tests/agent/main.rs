@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod bed;
+mod check;
 mod daemon_set;
 mod hand_out;
 mod health;

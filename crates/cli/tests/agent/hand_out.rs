@@ -64,6 +64,14 @@ async fn whole_cards_and_shares() {
         bed.delete(pod).await;
     }
 
+    // A pinned card is the one that the container sees.
+    let pin = freed.first().unwrap();
+    let pinned = PodObject::new("pinned").gpus(1).annotation("gpu-scheduler/uuid", pin).runs().build();
+    bed.create([pinned]).await;
+    bed.runs("pinned").await;
+    assert_eq!(&bed.devices("pinned", "main").await, std::slice::from_ref(pin));
+    bed.delete("pinned").await;
+
     init_containers(&bed).await;
     bed.check().await;
 }

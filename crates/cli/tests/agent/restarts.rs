@@ -35,7 +35,8 @@ async fn kubelet_comes_back_and_the_agent_is_late() {
     bed.agent.take().unwrap().kill();
     bed.node.start_kubelet().await.unwrap();
     // Without an agent nothing new comes here, and what comes waits rather than fails.
-    bed.create([share("late", "8Gi")]).await;
+    bed.create([share("late", "8Gi"), PodObject::new("plain").runs().build()]).await;
+    bed.runs("plain").await;
     until(&bed.pods(), "late", "late to wait", |pod| waiting(pod).is_some()).await.unwrap();
     tokio::time::sleep(LATE).await;
     bed.start_agent(&[]).await;

@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 
-.PHONY: gpu-check help demo cluster test matrix soak bench lint fmt
+.PHONY: gpu-check bench-agent help demo cluster test matrix soak bench lint fmt
 
 help: ## list the targets
 	@printf 'usage: make TARGET\n\n'
@@ -83,6 +83,14 @@ gpu-check: ## what the agent makes of this machine's own NVIDIA cards; changes n
 
 bench: ## how many placements a second the engine decides
 	@scripts/bench
+
+bench-agent: ## what a node's agent costs: a round over eight cards with a hundred processes, memory and CPU at rest, writes of ten thousand agents
+	@scripts/build-control-plane
+	@scripts/install-node-runtime
+	$(CARGO) build --release --locked -p gpu-scheduler-cli
+	$(CARGO) run --release --locked -p gpu-scheduler-agent --example round
+	AGENT_BINARY=$(CURDIR)/target/release/gpu-scheduler $(CARGO) test --locked --all-features -p gpu-scheduler-cli --test agent cost -- --ignored --nocapture
+	$(CARGO) test --locked --all-features -p gpu-scheduler-agent --lib ten_thousand -- --nocapture
 
 # With all features, here and in the tests: half of the dependencies are built otherwise with them than without, so doing
 # both would build those twice. What ships by default is the release build's.

@@ -160,6 +160,39 @@ mod tests {
         assert_eq!(written, expected);
     }
 
+    /// A number from 0 to `below`, another one for each seed.
+    fn noise(seed: u64, below: u64) -> u64 {
+        let mixed = (seed ^ (seed >> 31)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 33) % below
+    }
+
+    #[test]
+    fn ten_thousand_agents_at_rest_write_less_than_fifty_times_a_second() {
+        const AGENTS: u64 = 10_000;
+        const HOUR: u64 = 3600;
+        let mut writes = vec![0_u64; HOUR as usize];
+        let mut resting = report();
+        for agent in 0..AGENTS {
+            let mut cadence = Cadence::default();
+            // They look every ten seconds, and began within ten minutes.
+            for second in (noise(agent, 600)..HOUR).step_by(10) {
+                let seed = agent * HOUR + second;
+                resting.devices[0].temperature_c = Some(31 + u32::try_from(noise(seed, 3)).unwrap());
+                resting.devices[0].power_w = Some(60.0 + noise(seed + 1, 60) as f64 / 10.0);
+                resting.devices[0].used_memory_mib = Some(10_000 + noise(seed + 2, 20));
+                if let Wait::Write(report) = cadence.next(S(second), &resting) {
+                    cadence.wrote(report, S(second), &resting);
+                    writes[second as usize] += 1;
+                }
+            }
+        }
+        let settled = &writes[1200..];
+        let mean = settled.iter().sum::<u64>() as f64 / settled.len() as f64;
+        let most = settled.iter().max().unwrap();
+        println!("{AGENTS} agents at rest: {mean:.1} writes a second, {most} in the busiest one");
+        assert!(mean < 50.0, "{mean}");
+    }
+
     #[test]
     fn what_moves_all_the_time_is_written_every_ten_seconds_in_turn() {
         let written = run(&mut Cadence::default(), 0..100, |second| second * 1000);

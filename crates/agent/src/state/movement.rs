@@ -1,6 +1,14 @@
 //! Whether a report says something new: anything but numbers that moved by less than 1 %.
+//!
+//! Temperature and power are for people and never stand still: a card at rest wavers by a degree and some watts. They
+//! count when they moved by more than that, or ten thousand nodes would tell of it all day.
 
 use super::document::{DeviceStatus, HolderStatus, Status};
+
+/// A change of temperature that is told.
+const DEGREES: u32 = 3;
+/// A change of power that is told.
+const WATTS: f64 = 10.0;
 
 /// Whether `new` is worth a write where `old` was the last one.
 pub(super) fn moved(old: &Status, new: &Status) -> bool {
@@ -22,10 +30,9 @@ fn device_moved(old: &DeviceStatus, new: &DeviceStatus) -> bool {
         || optional(old.foreign_memory_mib, new.foreign_memory_mib, |a, b| memory_moved(a, b, total))
         || old.holders.len() != new.holders.len()
         || old.holders.iter().zip(&new.holders).any(|(old, new)| holder_moved(old, new, total))
-        // Of 100 % and, as good as any, of 100 degrees.
         || optional(old.utilization, new.utilization, |a, b| a != b)
-        || optional(old.temperature_c, new.temperature_c, |a, b| a != b)
-        || optional(old.power_w, new.power_w, |a, b| (a - b).abs() >= a.max(b) * 0.01 && a != b)
+        || optional(old.temperature_c, new.temperature_c, |a, b| a.abs_diff(b) >= DEGREES)
+        || optional(old.power_w, new.power_w, |a, b| (a - b).abs() >= WATTS)
 }
 
 /// What is not measured.
@@ -100,7 +107,7 @@ pub(super) mod tests {
     #[test]
     fn what_moves() {
         type Change = fn(&mut Status);
-        let cases: [(&str, Change, bool); 20] = [
+        let cases: [(&str, Change, bool); 22] = [
             ("nothing", |_| {}, false),
             ("time", |s| s.updated_at = "now".to_owned(), false),
             ("driver", |s| s.driver_version = "580".to_owned(), true),
@@ -117,8 +124,10 @@ pub(super) mod tests {
             ("grant", |s| s.devices[0].holders[0].granted_mib = Some(1), true),
             ("holder gone", |s| s.devices[0].holders.clear(), true),
             ("utilization", |s| s.devices[0].utilization = Some(51), true),
-            ("power, little", |s| s.devices[0].power_w = Some(201.9), false),
-            ("power", |s| s.devices[0].power_w = Some(202.1), true),
+            ("temperature, little", |s| s.devices[0].temperature_c = Some(42), false),
+            ("temperature", |s| s.devices[0].temperature_c = Some(37), true),
+            ("power, little", |s| s.devices[0].power_w = Some(209.9), false),
+            ("power", |s| s.devices[0].power_w = Some(190.0), true),
             ("health", |s| s.devices[0].health = "Unhealthy", true),
             ("mode", |s| s.devices[0].mode = "mig", true),
         ];

@@ -122,10 +122,13 @@ impl Bed {
 
     /// Starts an agent, and waits for nothing.
     pub fn run_agent(&mut self, more: &[&str], variables: &[(&str, &str)]) {
-        let more = [&["--interval", "1"], more].concat();
+        let looks: &[&str] = if more.contains(&"--interval") { &[] } else { &["--interval", "1"] };
+        let more = [looks, more].concat();
         let kubeconfig = self.path("agent.kubeconfig");
-        let (binary, folder) = (Path::new(BINARY), self.folder.path());
-        self.agent = Some(Agent::start(binary, &self.node, &self.cards(), &kubeconfig, folder, &more, variables));
+        // A measurement may name an optimised one.
+        let binary = env::var_os("AGENT_BINARY").map_or_else(|| BINARY.into(), PathBuf::from);
+        let folder = self.folder.path();
+        self.agent = Some(Agent::start(&binary, &self.node, &self.cards(), &kubeconfig, folder, &more, variables));
     }
 
     /// Waits until the agent's report is on the API server.

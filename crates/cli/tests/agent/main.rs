@@ -6,6 +6,7 @@
 
 mod bed;
 mod check;
+mod cost;
 mod daemon_set;
 mod hand_out;
 mod health;

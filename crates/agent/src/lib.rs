@@ -18,6 +18,7 @@ pub mod inventory;
 pub mod kubelet;
 pub mod labels;
 pub mod metrics;
+pub mod mig;
 pub mod nvml;
 pub mod observe;
 pub mod plugin;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::collect::{CollectOptions, Collector, Round, RoundError};
@@ -81,6 +81,11 @@ impl Observer {
     /// Whether the last look found anything.
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
+    }
+
+    /// Whoever notifies this is why the next look comes at once.
+    pub fn look_again(&self) -> Arc<Notify> {
+        self.collector.xid_arrived()
     }
 
     /// Looks until `shutdown`, and writes to the API server what it sees. `client` should not repeat what failed.

@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::hash::Hasher as _;
 use std::io::{self, Write as _};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use fnv::FnvHasher;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -24,19 +26,23 @@ pub struct CheckpointError {
     source: io::Error,
 }
 
-/// Where the checkpoint is.
+/// Where what was handed out is kept.
+pub type Checkpoint = KeptList<Entry>;
+
+/// Where a list is that outlives the process.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub struct KeptList<E> {
     path: PathBuf,
+    entries: PhantomData<fn(E) -> E>,
 }
 
 /// What a checkpoint held.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Loaded<E> {
     /// For writing the next one.
-    pub checkpoint: Checkpoint,
-    /// What was handed out.
-    pub entries: Vec<Entry>,
+    pub checkpoint: KeptList<E>,
+    /// What it held.
+    pub entries: Vec<E>,
     /// What was wrong with the file, which lies next to it now under another name. Then `entries` is empty, and what
     /// was handed out follows from kubelet's list and the pods' records.
     pub broken: Option<Broken>,
@@ -60,13 +66,13 @@ struct Content {
     entries: Box<RawValue>,
 }
 
-impl Checkpoint {
-    /// Opens the checkpoint at `path`; where there is none, nothing was handed out.
+impl<E: Serialize + DeserializeOwned> KeptList<E> {
+    /// Opens the checkpoint at `path`; where there is none, it holds nothing.
     ///
     /// # Errors
     /// If it cannot be read at all, or cannot be set aside where it is broken.
-    pub fn open(path: &Path) -> Result<Loaded, CheckpointError> {
-        let checkpoint = Self { path: path.to_owned() };
+    pub fn open(path: &Path) -> Result<Loaded<E>, CheckpointError> {
+        let checkpoint = Self { path: path.to_owned(), entries: PhantomData };
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -92,7 +98,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn save(&self, entries: &[Entry]) -> Result<(), CheckpointError> {
+    pub fn save(&self, entries: &[E]) -> Result<(), CheckpointError> {
         let next = beside(&self.path, ".next");
         let fail = |what, path: &Path| {
             let path = path.to_owned();
@@ -120,14 +126,14 @@ fn checksum(text: &str) -> String {
 }
 
 /// The text of a checkpoint.
-pub(super) fn write(entries: &[Entry]) -> String {
+pub(super) fn write<E: Serialize>(entries: &[E]) -> String {
     let entries = serde_json::value::to_raw_value(entries).expect("entries are text and numbers");
     let content = Content { version: VERSION, checksum: checksum(entries.get()), entries };
     serde_json::to_string(&content).expect("a checkpoint is text and numbers")
 }
 
 /// What a text holds, or what is wrong with it.
-pub(super) fn read(text: &[u8]) -> Result<Vec<Entry>, String> {
+pub(super) fn read<E: DeserializeOwned>(text: &[u8]) -> Result<Vec<E>, String> {
     let content: Content = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if content.version != VERSION {
         return Err(format!("its version is {}, and only {VERSION} is understood", content.version));

@@ -6,7 +6,7 @@
 mod file;
 mod reconcile;
 
-pub use file::{Broken, Checkpoint, CheckpointError, Loaded};
+pub use file::{Broken, Checkpoint, CheckpointError, KeptList, Loaded};
 pub use reconcile::{Listed, Reconciled, reconcile};
 
 use std::fmt;

@@ -68,15 +68,19 @@ fn a_stop_at_any_point_leaves_the_old_or_the_new() {
 fn half_a_checkpoint_and_a_changed_one_are_told_from_a_whole_one() {
     let text = write(&[entry("a", "main", 0, 1)]);
     for end in 0..text.len() {
-        assert!(read(&text.as_bytes()[..end]).is_err(), "{end} bytes");
+        assert!(read::<Entry>(&text.as_bytes()[..end]).is_err(), "{end} bytes");
     }
     for at in 0..text.len() {
         let mut changed = text.clone().into_bytes();
         changed[at] ^= 1;
-        assert_ne!(read(&changed), Ok(vec![]), "byte {at}: what was handed out is not forgotten in silence");
-        assert!(read(&changed).is_err(), "byte {at}");
+        assert_ne!(read::<Entry>(&changed), Ok(vec![]), "byte {at}: what was handed out is not forgotten in silence");
+        assert!(read::<Entry>(&changed).is_err(), "byte {at}");
     }
-    assert!(read(text.replace("\"version\":1", "\"version\":2").as_bytes()).unwrap_err().contains("its version is 2"));
+    assert!(
+        read::<Entry>(text.replace("\"version\":1", "\"version\":2").as_bytes())
+            .unwrap_err()
+            .contains("its version is 2")
+    );
 }
 
 #[test]

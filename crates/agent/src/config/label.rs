@@ -16,12 +16,25 @@ use super::select::LABEL;
 /// # Errors
 /// If the API server does not tell.
 pub async fn read_label(client: &Client, node: &str) -> kube::Result<Option<String>> {
+    read_label_named(client, node, LABEL).await
+}
+
+/// The label `name` of `node` now.
+///
+/// # Errors
+/// If the API server does not tell.
+pub async fn read_label_named(client: &Client, node: &str, name: &str) -> kube::Result<Option<String>> {
     let node = Api::<Node>::all(client.clone()).get_metadata(node).await?;
-    Ok(node.labels().get(LABEL).cloned())
+    Ok(node.labels().get(name).cloned())
 }
 
 /// Follows the label of `node` until nobody listens.
 pub async fn watch_label(client: Client, node: &str, label: watch::Sender<Option<String>>) {
+    watch_label_named(client, node, LABEL, label).await;
+}
+
+/// Follows the label `name` of `node` until nobody listens.
+pub async fn watch_label_named(client: Client, node: &str, name: &str, label: watch::Sender<Option<String>>) {
     let config = watcher::Config::default().fields(&format!("metadata.name={node}"));
     let mut events = Box::pin(follow(Api::<PartialObjectMeta<Node>>::all(client), config).default_backoff());
     loop {
@@ -31,11 +44,11 @@ pub async fn watch_label(client: Client, node: &str, label: watch::Sender<Option
         };
         match event {
             Some(Ok(Event::Apply(node) | Event::InitApply(node))) => {
-                let now = node.labels().get(LABEL).cloned();
+                let now = node.labels().get(name).cloned();
                 label.send_if_modified(|label| std::mem::replace(label, now.clone()) != now);
             }
             Some(Ok(_)) => {}
-            Some(Err(error)) => warn!(%error, "the watch of this node's label {LABEL} was interrupted and goes on"),
+            Some(Err(error)) => warn!(%error, "the watch of this node's label {name} was interrupted and goes on"),
             None => return,
         }
     }

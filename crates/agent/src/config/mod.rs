@@ -19,7 +19,7 @@ pub use file::{
     Devices, FileSharing, Flags, GfdFlags, ImexFile, Layer, OneOrMany, PluginFlags, Replicated, SharedFile,
 };
 pub use gpu_scheduler_cluster::config::ConfigProblem;
-pub use label::{read_label, watch_label};
+pub use label::{read_label, read_label_named, watch_label, watch_label_named};
 pub use problem::ConfigError;
 pub use select::{Choice, Fallback, SelectError, select};
 pub use sharing::{Replication, Sharing};

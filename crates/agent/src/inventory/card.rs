@@ -1,6 +1,7 @@
 //! A card and its MIG devices: what does not change from one look to the next.
 
 use gpu_scheduler_engine::model::Mib;
+use serde::{Deserialize, Serialize};
 
 use super::ids::{CardIndex, GpuUuid, MigUuid, Minor, PciBusId};
 
@@ -136,7 +137,7 @@ impl MigProfile {
 }
 
 /// Units on a card's memory axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Placement {
     /// The first unit.
     pub start: u32,

@@ -112,7 +112,7 @@ fn identify(library: &Library, index: CardIndex) -> Result<(Device<'_>, Card), S
 }
 
 /// Memory of a card or MIG device.
-fn total_memory(device: &Device<'_>) -> Result<Mib, NvmlError> {
+pub(super) fn total_memory(device: &Device<'_>) -> Result<Mib, NvmlError> {
     let bytes = match device.memory_info() {
         Ok(memory) => memory.total,
         Err(error) if super::fault::is_unsupported(&error) => raw::memory_v1(device)?.total,

@@ -2,6 +2,7 @@
 
 mod teller;
 
+pub(crate) use teller::{CONTROLLER, cut};
 pub use teller::{Reports, Teller};
 
 use std::fmt::Write as _;

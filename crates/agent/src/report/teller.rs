@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use super::Report;
 
 /// The name under which events are written.
-const CONTROLLER: &str = "gpu-scheduler-agent";
+pub(crate) const CONTROLLER: &str = "gpu-scheduler-agent";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
@@ -95,7 +95,7 @@ impl Teller {
 }
 
 /// The API server takes notes of at most 1,024 bytes.
-fn cut(mut note: String) -> String {
+pub(crate) fn cut(mut note: String) -> String {
     const LONGEST: usize = 1024;
     if note.len() > LONGEST {
         note.truncate(note.floor_char_boundary(LONGEST - 4));

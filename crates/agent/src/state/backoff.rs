@@ -7,7 +7,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pauses after failures: 1 s, then twice as long each time up to a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     failures: u32,
     until: Duration,
 }

@@ -12,6 +12,7 @@ mod writer;
 #[cfg(test)]
 mod writer_tests;
 
+pub(crate) use backoff::Backoff;
 pub use build::{Instance, annotations, status};
 pub use cadence::{Cadence, Report, Wait};
 pub use document::{AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status};

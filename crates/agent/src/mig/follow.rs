@@ -1,0 +1,154 @@
+//! Follows the label: whenever it, the file or what was in the way changes, the cards are made as it wants them.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tracing::{error, info};
+
+use super::attempt::{Again, Outcome, Setting, attempt};
+use super::change::Means;
+use super::journal::Journal;
+use super::options::Options;
+use super::state::{MigState, MigStatus};
+use crate::folder::{Folder, FolderError};
+use crate::inventory::DeviceUuid;
+
+/// How long a change of the file may go unnoticed where the kernel does not tell of it.
+const ANYWAY: Duration = Duration::from_secs(60);
+
+/// Tells which devices containers have.
+pub(super) type SharedHeld = Arc<dyn Fn() -> BTreeSet<DeviceUuid> + Send + Sync>;
+
+/// Makes the cards of a node as its label wants them.
+pub struct Follower {
+    options: Options,
+    held: SharedHeld,
+    changed: Arc<Notify>,
+    journal: Journal,
+    status: watch::Sender<Option<MigStatus>>,
+}
+
+impl Follower {
+    /// A follower that has done nothing yet. `changed` is notified whenever cards were touched.
+    pub fn new(
+        options: Options,
+        journal: Journal,
+        held: impl Fn() -> BTreeSet<DeviceUuid> + Send + Sync + 'static,
+        changed: Arc<Notify>,
+    ) -> Self {
+        Self { options, held: Arc::new(held), changed, journal, status: watch::Sender::new(None) }
+    }
+
+    /// What is to be said of the node; `None` as long as it has no label.
+    pub fn status(&self) -> watch::Receiver<Option<MigStatus>> {
+        self.status.subscribe()
+    }
+
+    /// Follows until `stop`. A change that has begun is ended first.
+    ///
+    /// # Errors
+    /// If the folder of the file cannot be watched.
+    pub async fn follow(
+        mut self,
+        mut label: watch::Receiver<Option<String>>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), FolderError> {
+        let parent = self.options.file.as_deref().and_then(Path::parent);
+        let folder = parent.map(|path| Folder::watch(path, ANYWAY)).transpose()?;
+        let mut stop = std::pin::pin!(stop);
+        let mut again = Again::All;
+        loop {
+            let now = label.borrow_and_update().clone();
+            let text = self.text();
+            let outcome;
+            (self, outcome) = self.attempt(now, again).await;
+            again = outcome.again;
+            let file = async {
+                match &folder {
+                    // The same text would lead to the same end.
+                    Some(folder) => {
+                        while self.text() == text {
+                            folder.changed().await;
+                        }
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let retry = async {
+                match again {
+                    Again::Never => std::future::pending().await,
+                    Again::Recover | Again::All => tokio::time::sleep(self.options.retry_every).await,
+                }
+            };
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                changed = label.changed() => match changed {
+                    Ok(()) => again = Again::All,
+                    Err(_) => return Ok(()),
+                },
+                () = file => again = Again::All,
+                () = retry => {}
+            }
+        }
+    }
+
+    /// The file as it is now.
+    fn text(&self) -> Option<Vec<u8>> {
+        std::fs::read(self.options.file.as_deref()?).ok()
+    }
+
+    /// Tries once, on a thread where it may block.
+    async fn attempt(mut self, label: Option<String>, again: Again) -> (Self, Outcome) {
+        let blocking = tokio::task::spawn_blocking(move || {
+            let outcome = self.attempt_blocking(label.as_deref(), again);
+            (self, outcome)
+        });
+        match blocking.await {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+
+    fn attempt_blocking(&mut self, label: Option<&str>, again: Again) -> Outcome {
+        let Self { options, held, changed, journal, status } = self;
+        let touched = std::cell::Cell::new(false);
+        let begins = || {
+            touched.set(true);
+            if label.is_some() {
+                tell(status, Some(MigStatus::plain(MigState::Pending)));
+            }
+        };
+        let mut means = Means { held: &**held, begins: &begins, journal };
+        let setting =
+            Setting { nvml_path: &options.nvml_path, file: options.file.as_deref(), reboots: options.reboots };
+        let before = status.borrow().clone();
+        // What failed for good is not tried again because something else is to be put back.
+        let only_recover = again == Again::Recover;
+        let outcome = attempt(label, again, &setting, &mut means);
+        tell(status, if only_recover { outcome.status.clone().or(before) } else { outcome.status.clone() });
+        if touched.get() {
+            changed.notify_one();
+        }
+        outcome
+    }
+}
+
+/// Tells what is to be said, and the log.
+fn tell(status: &watch::Sender<Option<MigStatus>>, now: Option<MigStatus>) {
+    status.send_if_modified(|known| {
+        if *known == now {
+            return false;
+        }
+        match &now {
+            Some(MigStatus { state, reason: Some(reason) }) => error!(%state, "MIG: {reason}"),
+            Some(MigStatus { state, reason: None }) => info!(%state, "MIG"),
+            None => {}
+        }
+        known.clone_from(&now);
+        true
+    });
+}

@@ -19,6 +19,7 @@ use tracing::info;
 
 use crate::handout::{self, Handout, HandoutError};
 use crate::metrics::{self, Metrics, MetricsOptions};
+use crate::mig::{self, MigError};
 use crate::observe::{ObserveOptions, Observer};
 
 /// How an agent is set up.
@@ -28,6 +29,8 @@ pub struct AgentOptions {
     pub observe: ObserveOptions,
     /// How it hands out.
     pub handout: handout::Options,
+    /// How cards are partitioned; `None`: not at all, whatever the node's label says.
+    pub mig: Option<mig::Options>,
     /// How its series are labelled.
     pub metrics: MetricsOptions,
     /// Where its pages are.
@@ -43,6 +46,9 @@ pub enum AgentError {
     /// Devices cannot be handed out.
     #[error(transparent)]
     Handout(#[from] HandoutError),
+    /// Cards cannot be partitioned.
+    #[error(transparent)]
+    Mig(#[from] MigError),
     /// The pages cannot be served.
     #[error("cannot serve health and metrics on {address}: {source}")]
     Serve {
@@ -74,7 +80,8 @@ pub async fn run(
 
     let (ended, end) = watch::channel(());
     let address = options.listen.address;
-    let served = metrics::serve(options.listen, metrics, observer.readiness(), Some(client), ending(end.clone())).await;
+    let served =
+        metrics::serve(options.listen, metrics, observer.readiness(), Some(client.clone()), ending(end.clone())).await;
     let (address, pages) = served.map_err(|source| AgentError::Serve { address, source })?;
     info!(%address, "health and metrics are served");
 
@@ -84,22 +91,35 @@ pub async fn run(
     {
         return Err(AgentError::Driver(trouble.to_owned()));
     }
+    let hands = handout.hands();
+    let look_again = observer.look_again();
+    let cutting = async {
+        match options.mig {
+            Some(mig) => mig::run(mig, client, move || hands.claim(), look_again, ending(end.clone())).await,
+            None => Ok(()),
+        }
+    };
     let observing = observer.run(writes, ending(end.clone()));
     let handing = async {
         if hands_out {
-            return handout.run(ending(end)).await;
+            return Ok(handout.run(ending(end.clone())).await?);
         }
         // It stays, for it knows the pods and the configuration.
         let _handout = handout;
-        ending(end).await;
-        Ok(())
+        ending(end.clone()).await;
+        Ok::<_, AgentError>(())
     };
-    let mut both = std::pin::pin!(async { tokio::join!(observing, handing).1 });
+    let all = async {
+        let cutting = async { Ok(cutting.await?) };
+        let observing = async { Ok(observing.await) };
+        tokio::try_join!(observing, handing, cutting)
+    };
+    let mut all = std::pin::pin!(all);
     tokio::select! {
-        result = &mut both => result?,
+        result = &mut all => drop(result?),
         () = stop => {
             drop(ended);
-            both.await?;
+            all.await?;
         }
     }
     let _ = pages.await;

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
+use super::hands::Hands;
 use super::stand::Stand;
 use super::{HandoutError, Options};
 use crate::allocate::{Ask, Give, Outcome, Patience, Preference, Refusal, View, decide, prefer};
@@ -32,6 +33,7 @@ pub struct Desk {
     /// Never looked at: it has changed as soon as the pods were listed once.
     listed: watch::Receiver<Arc<Vec<NodePod>>>,
     books: Mutex<Books>,
+    hands: Hands,
     reports: Reports,
     pod_resources: PathBuf,
     /// Whether kubelet's list was seen since the start. Before, what was given without a record may be unknown.
@@ -51,6 +53,7 @@ impl Desk {
     pub(super) fn open(
         options: &Options,
         pods: watch::Receiver<Arc<Vec<NodePod>>>,
+        hands: Hands,
         reports: Reports,
     ) -> Result<(Self, watch::Sender<Arc<Stand>>), HandoutError> {
         let loaded = Checkpoint::open(&options.checkpoint)?;
@@ -58,12 +61,14 @@ impl Desk {
             error!("{broken}; what was handed out is taken from kubelet's list and the pods' records");
         }
         info!(handed_out = loaded.entries.len(), "the books are open");
+        hands.entries.send_replace(Arc::new(loaded.entries.clone()));
         let (stands, stand) = watch::channel(Arc::new(Stand::empty()));
         let desk = Self {
             stand,
             listed: pods.clone(),
             pods,
             books: Mutex::new(Books { checkpoint: Arc::new(loaded.checkpoint), entries: loaded.entries }),
+            hands,
             reports,
             pod_resources: options.pod_resources.clone(),
             compared: AtomicBool::new(false),
@@ -129,10 +134,13 @@ impl Desk {
             let (stand, pods) = (Arc::clone(&self.stand.borrow()), waiting.pods());
             let Some(resource) = find(&stand, name) else { return Err(Refusal::NoSuchResource(name.clone())) };
             let outcome = {
+                // Nobody changes cards between the answer and its entry.
+                let _turn = self.hands.turn.lock().await;
                 let mut books = self.books.lock().await;
                 let outcome = decide(&self.view(&stand, &pods, &books.entries), resource, ids, patience);
                 if let Outcome::Give(give) = &outcome {
                     books.enter(give.entry(now()));
+                    self.hands.entries.send_replace(Arc::new(books.entries.clone()));
                     books.save().await;
                     debug!(resource = %name, "entered in the books");
                 }
@@ -181,6 +189,7 @@ impl Desk {
         let reconciled = reconcile(&self.view(&stand, &pods, &books.entries), Some(listed), now(), self.grace);
         if reconciled.entries != books.entries {
             books.entries = reconciled.entries;
+            self.hands.entries.send_replace(Arc::new(books.entries.clone()));
             books.save().await;
         }
         drop(books);

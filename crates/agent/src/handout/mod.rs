@@ -9,10 +9,12 @@
 //! ```
 
 mod desk;
+mod hands;
 mod options;
 mod stand;
 
 pub use desk::Desk;
+pub use hands::{Claim, Hands};
 pub use options::Options;
 pub use stand::Stand;
 
@@ -68,6 +70,7 @@ pub struct Handout {
     reports: Reports,
     /// Where reports come out; taken by whoever writes events.
     teller: Option<Teller>,
+    hands: Hands,
     /// What fills the inputs.
     feeding: JoinSet<()>,
 }
@@ -136,8 +139,9 @@ impl Handout {
         read.warnings.iter().for_each(|warning| warn!("{warning}"));
         let (_, config) = watch::channel(Arc::new(read.config));
         let (reports, teller) = Reports::channel();
+        let hands = Hands::new(pods.clone());
         let inputs = Inputs { seen, pods, config };
-        Ok(Self { options, inputs, reports, teller: Some(teller), feeding: JoinSet::new() })
+        Ok(Self { options, inputs, hands, reports, teller: Some(teller), feeding: JoinSet::new() })
     }
 
     fn follow_config(&mut self, labels: watch::Receiver<Option<String>>) {
@@ -155,6 +159,11 @@ impl Handout {
     /// The pods of this node, as they are followed.
     pub fn pods(&self) -> watch::Receiver<Arc<Vec<NodePod>>> {
         self.inputs.pods.clone()
+    }
+
+    /// What containers have, as long as devices are handed out.
+    pub fn hands(&self) -> Hands {
+        self.hands.clone()
     }
 
     /// The configuration in effect.
@@ -178,8 +187,8 @@ impl Handout {
     /// If what was handed out cannot be read or kept, a folder is missing, or the cards cannot be offered as configured
     /// and `failOnInitError` is set.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), HandoutError> {
-        let Self { options, inputs, reports, .. } = &mut self;
-        let (desk, stands) = Desk::open(options, inputs.pods.clone(), reports.clone())?;
+        let Self { options, inputs, hands, reports, .. } = &mut self;
+        let (desk, stands) = Desk::open(options, inputs.pods.clone(), hands.clone(), reports.clone())?;
         let desk = Arc::new(desk);
         let mut standing = stand::Standing::new(options, inputs.seen.clone(), inputs.config.clone(), stands);
         standing.look(true)?;

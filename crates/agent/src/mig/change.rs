@@ -1,7 +1,5 @@
 //! Changes one card, and puts it back where that fails.
 
-use std::collections::BTreeSet;
-
 use thiserror::Error;
 use tracing::{info, warn};
 
@@ -12,11 +10,11 @@ use super::plan::plan;
 use super::run_steps::{StepError, run_steps};
 use super::wanted::{Unfit, Wanted};
 use crate::checkpoint::CheckpointError;
-use crate::inventory::DeviceUuid;
+use crate::handout::Claim;
 use crate::nvml::{CallError, Division, Partitioner};
 
-/// Which devices containers have. Asked right before a card is touched.
-pub type Held<'a> = &'a dyn Fn() -> BTreeSet<DeviceUuid>;
+/// Which devices containers have. Asked right before a card is touched, and kept until that is over.
+pub type Held<'a> = &'a dyn Fn() -> Claim;
 
 /// What a change needs beside the card.
 pub struct Means<'a> {
@@ -107,7 +105,8 @@ pub fn change(card: &Partitioner<'_>, wanted: &Wanted, means: &mut Means<'_>) ->
         end(journal, card);
         return Changed::Nothing;
     }
-    if let Err(busy) = idle(card, &held()) {
+    let claim = held();
+    if let Err(busy) = idle(card, claim.held()) {
         return Changed::Busy(busy);
     }
     let begun = Begun { card: card.uuid().clone(), former: Layout::of(&from), target: target.clone() };
@@ -198,7 +197,8 @@ pub fn recover(card: &Partitioner<'_>, begun: &Begun, means: &mut Means<'_>) -> 
     } else if is(&begun.former) {
         Recovered::Back
     } else {
-        if let Err(busy) = idle(card, &(means.held)()) {
+        let claim = (means.held)();
+        if let Err(busy) = idle(card, claim.held()) {
             return Recovered::Not(Failure::Busy(busy));
         }
         (means.begins)();

@@ -1,6 +1,5 @@
 //! Follows the label: whenever it, the file or what was in the way changes, the cards are made as it wants them.
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use super::journal::Journal;
 use super::options::Options;
 use super::state::{MigState, MigStatus};
 use crate::folder::{Folder, FolderError};
-use crate::inventory::DeviceUuid;
+use crate::handout::Claim;
 
 /// How long a change of the file may go unnoticed where the kernel does not tell of it.
 const ANYWAY: Duration = Duration::from_secs(60);
 
 /// Tells which devices containers have.
-pub(super) type SharedHeld = Arc<dyn Fn() -> BTreeSet<DeviceUuid> + Send + Sync>;
+pub(super) type SharedHeld = Arc<dyn Fn() -> Claim + Send + Sync>;
 
 /// Makes the cards of a node as its label wants them.
 pub struct Follower {
@@ -37,7 +36,7 @@ impl Follower {
     pub fn new(
         options: Options,
         journal: Journal,
-        held: impl Fn() -> BTreeSet<DeviceUuid> + Send + Sync + 'static,
+        held: impl Fn() -> Claim + Send + Sync + 'static,
         changed: Arc<Notify>,
     ) -> Self {
         Self { options, held: Arc::new(held), changed, journal, status: watch::Sender::new(None) }

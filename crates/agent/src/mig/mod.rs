@@ -29,7 +29,6 @@ pub use options::Options;
 pub use state::{MigState, MigStatus};
 pub use writer::STATE_LABEL;
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +42,7 @@ use tracing::warn;
 use crate::checkpoint::CheckpointError;
 use crate::config::{read_label_named, watch_label_named};
 use crate::folder::FolderError;
-use crate::inventory::DeviceUuid;
+use crate::handout::Claim;
 
 /// The label that chooses a configuration.
 pub const CONFIG_LABEL: &str = "nvidia.com/mig.config";
@@ -73,7 +72,7 @@ pub enum MigError {
 pub async fn run(
     options: Options,
     client: Client,
-    held: impl Fn() -> BTreeSet<DeviceUuid> + Send + Sync + 'static,
+    held: impl Fn() -> Claim + Send + Sync + 'static,
     changed: Arc<Notify>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), MigError> {

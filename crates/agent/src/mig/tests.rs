@@ -19,6 +19,7 @@ use super::attempt::{Again, Outcome, Setting, attempt};
 use super::change::Means;
 use super::journal::Journal;
 use super::state::MigState;
+use crate::handout::Claim;
 use crate::inventory::DeviceUuid;
 use crate::nvml::probe;
 
@@ -88,7 +89,7 @@ impl Lab {
         let (library, file) = (self.installation.library(), file.map(|text| self.file(text)));
         let setting = Setting { nvml_path: &library, file: file.as_deref(), reboots: self.reboots };
         self.touched.set(false);
-        let (held, begins) = (|| self.held.borrow().clone(), || self.touched.set(true));
+        let (held, begins) = (|| Claim::of(self.held.borrow().clone()), || self.touched.set(true));
         attempt(label, Again::All, &setting, &mut Means { held: &held, begins: &begins, journal: &mut self.journal() })
     }
 

@@ -14,6 +14,7 @@ use gpu_scheduler_agent::config::{
 use gpu_scheduler_agent::handout::{DEFAULT_CHECKPOINT, Options};
 use gpu_scheduler_agent::health::{DEFAULT_QUIET, XidPolicy};
 use gpu_scheduler_agent::metrics::{HostnameLabel, MetricsOptions};
+use gpu_scheduler_agent::mig;
 use gpu_scheduler_agent::nvml::DEFAULT_PATH;
 use gpu_scheduler_agent::observe::ObserveOptions;
 use gpu_scheduler_agent::resources::SeatRules;
@@ -45,6 +46,15 @@ pub struct Args {
     /// Only report and measure; another device plugin hands out the cards
     #[arg(long)]
     observe_only: bool,
+    /// Partition cards as the node's label nvidia.com/mig.config wants them (docs/agent-mig.md)
+    #[arg(long, conflicts_with = "observe_only")]
+    partition: bool,
+    /// mig-parted's file, from which that label chooses; without it the standard names
+    #[arg(long, value_name = "FILE", requires = "partition")]
+    mig_parted_file: Option<PathBuf>,
+    /// Somebody reboots nodes that are in MIG's state rebooting; without it a mode that waits for a reset is a failure
+    #[arg(long, requires = "partition")]
+    mig_reboots: bool,
     #[command(flatten)]
     configuration: Configuration,
     #[command(flatten)]
@@ -221,6 +231,13 @@ fn options(args: &Args) -> anyhow::Result<AgentOptions> {
             mps: MpsOptions { control: sharing.mps_control.clone(), ..MpsOptions::default() },
             ..Options::usual(&args.node_name)
         },
+        mig: args.partition.then(|| mig::Options {
+            nvml_path: places.nvml.clone(),
+            file: args.mig_parted_file.clone(),
+            journal: places.checkpoint.with_file_name("mig-changes.json"),
+            reboots: args.mig_reboots,
+            ..mig::Options::usual(&args.node_name)
+        }),
         metrics: MetricsOptions {
             node: args.node_name.clone(),
             hostname_label: if pages.small_hostname_label { HostnameLabel::Small } else { HostnameLabel::Capital },

@@ -11,4 +11,5 @@ mod daemon_set;
 mod hand_out;
 mod health;
 mod observe;
+mod partition;
 mod restarts;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::*;
+use crate::handout::Claim;
 use crate::mig::{Options, run};
 
 type Requests = mpsc::UnboundedReceiver<(String, String, String)>;
@@ -51,7 +52,7 @@ async fn the_label_is_followed_and_the_state_is_said() {
     let changed = Arc::new(Notify::new());
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { drop(stopped.await) };
-    let running = tokio::spawn(run(options(&lab), client, BTreeSet::new, changed.clone(), stopped));
+    let running = tokio::spawn(run(options(&lab), client, Claim::default, changed.clone(), stopped));
     next(&mut requests, says("success")).await;
     assert_eq!(lab.shown(), "2g.10gb@0[2@0], 2g.10gb@2[2@0], 2g.10gb@4[2@0]");
     changed.notified().await;
@@ -65,7 +66,7 @@ async fn a_failure_is_an_event_on_the_node() {
     let (client, mut requests) = server("all-9g.90gb");
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { drop(stopped.await) };
-    let running = tokio::spawn(run(options(&lab), client, BTreeSet::new, Arc::default(), stopped));
+    let running = tokio::spawn(run(options(&lab), client, Claim::default, Arc::default(), stopped));
     let event = next(&mut requests, |method, path, _| method == "POST" && path.contains("/events")).await;
     assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("MIGConfigFailed")));
     assert_eq!((&event["regarding"]["kind"], &event["regarding"]["name"]), (&json!("Node"), &json!("n1")));
@@ -89,7 +90,8 @@ async fn what_was_in_the_way_is_looked_at_again() {
         Options { file: Some(file.clone()), retry_every: std::time::Duration::from_millis(10), ..options(&lab) };
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { drop(stopped.await) };
-    let running = tokio::spawn(run(options, client, move || asked.lock().unwrap().clone(), Arc::default(), stopped));
+    let running =
+        tokio::spawn(run(options, client, move || Claim::of(asked.lock().unwrap().clone()), Arc::default(), stopped));
     let note = |what: &'static str| {
         move |method: &str, _: &str, body: &Value| {
             method == "POST" && body["note"].as_str().is_some_and(|note| note.contains(what))

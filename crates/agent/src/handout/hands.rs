@@ -1,0 +1,56 @@
+//! What containers have, told to whoever wants to change cards under them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+
+use crate::checkpoint::Entry;
+use crate::inventory::DeviceUuid;
+use crate::pods::NodePod;
+
+/// What containers have or were promised. A clone is another handle on the same.
+#[derive(Debug, Clone)]
+pub struct Hands {
+    pub(super) turn: Arc<Mutex<()>>,
+    pub(super) entries: watch::Sender<Arc<Vec<Entry>>>,
+    pub(super) pods: watch::Receiver<Arc<Vec<NodePod>>>,
+}
+
+/// What containers have or were promised. As long as this is there, nothing is handed out.
+#[derive(Debug, Default)]
+pub struct Claim {
+    held: BTreeSet<DeviceUuid>,
+    _turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Claim {
+    /// These devices, and nobody who hands out.
+    pub fn of(held: BTreeSet<DeviceUuid>) -> Self {
+        Self { held, _turn: None }
+    }
+
+    /// The devices: cards, MIG devices.
+    pub fn held(&self) -> &BTreeSet<DeviceUuid> {
+        &self.held
+    }
+}
+
+impl Hands {
+    pub(super) fn new(pods: watch::Receiver<Arc<Vec<NodePod>>>) -> Self {
+        Self { turn: Arc::default(), entries: watch::Sender::new(Arc::default()), pods }
+    }
+
+    /// Waits until no call of kubelet's is being answered, and lets none be until the claim is dropped. It blocks: give it a
+    /// thread.
+    pub fn claim(&self) -> Claim {
+        let turn = Arc::clone(&self.turn).blocking_lock_owned();
+        let entries = Arc::clone(&self.entries.borrow());
+        let given = entries.iter().flat_map(|entry| &entry.devices).map(|device| device.id.device.clone());
+        let pods = Arc::clone(&self.pods.borrow());
+        let records = pods.iter().filter_map(|pod| pod.record.as_ref());
+        let grants = records.flat_map(|record| &record.containers).flat_map(|container| &container.devices);
+        let promised = grants.filter_map(|grant| DeviceUuid::parse(grant.mig.as_deref().unwrap_or(&grant.uuid)));
+        Claim { held: given.chain(promised).collect(), _turn: Some(turn) }
+    }
+}

@@ -16,9 +16,10 @@ use gpu_scheduler_testbed::node::{Container, RealNode, RealNodeOptions};
 use gpu_scheduler_testbed::objects::PodObject;
 use gpu_scheduler_testbed::scheduler::{Scheduler, check_traces};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, DynamicObject, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 use tempfile::TempDir;
 
 /// The program under test.
@@ -103,7 +104,7 @@ impl Bed {
             nvml: self.installation.library(),
             sysfs: self.path("sys"),
             procfs: self.path("proc"),
-            root: self.path("root"),
+            root: PathBuf::from("/"),
         }
     }
 
@@ -153,6 +154,12 @@ impl Bed {
     /// Waits until the node is so.
     pub async fn node_until(&self, what: &str, holds: impl Fn(&Node) -> bool) -> Node {
         until(&Api::<Node>::all(self.client()), NODE, what, holds).await.unwrap()
+    }
+
+    /// Labels the node.
+    pub async fn label(&self, name: &str, value: &str) {
+        let patch = json!({"metadata": {"labels": {name: value}}});
+        Api::<Node>::all(self.client()).patch(NODE, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
     /// Waits until kubelet offers so many of a resource.

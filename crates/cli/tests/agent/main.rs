@@ -13,3 +13,4 @@ mod health;
 mod observe;
 mod partition;
 mod restarts;
+mod sharing;

@@ -5,16 +5,12 @@ use gpu_scheduler_nvml_mock::{Gpu, Node as Description};
 use gpu_scheduler_testbed::node::RealNodeOptions;
 use gpu_scheduler_testbed::objects::PodObject;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
-use serde_json::json;
+use kube::ResourceExt;
 
 use super::bed::{Bed, NODE, is_running};
 
-async fn label(bed: &Bed, value: &str) {
-    let patch = json!({"metadata": {"labels": {"nvidia.com/mig.config": value}}});
-    Api::<Node>::all(bed.client()).patch(NODE, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-}
+/// The label that names a configuration.
+const CONFIG: &str = "nvidia.com/mig.config";
 
 fn state(node: &Node) -> Option<&str> {
     node.labels().get("nvidia.com/mig.config.state").map(String::as_str)
@@ -31,7 +27,7 @@ async fn cards_are_cut_when_they_are_idle() {
     bed.run_agent(&["--mig-strategy", "mixed", "--partition"], &[]);
     // A pod may wait for slices that are not there yet.
     bed.create([slice("early", "1g.5gb")]).await;
-    label(&bed, "all-1g.5gb").await;
+    bed.label(CONFIG, "all-1g.5gb").await;
     bed.node_until("success", |node| state(node) == Some("success")).await;
     bed.offers("nvidia.com/mig-1g.5gb", 14).await;
     bed.runs("early").await;
@@ -39,7 +35,7 @@ async fn cards_are_cut_when_they_are_idle() {
     assert!(device[0].starts_with("MIG-"));
 
     // One card is in use: it stays as it is, the other one is cut, and the reason is told.
-    label(&bed, "all-2g.10gb").await;
+    bed.label(CONFIG, "all-2g.10gb").await;
     bed.node_until("a failure", |node| state(node) == Some("failed")).await;
     bed.offers("nvidia.com/mig-2g.10gb", 3).await;
     bed.offers("nvidia.com/mig-1g.5gb", 7).await;

@@ -200,7 +200,7 @@ fn a_pod_without_a_record_gets_what_nobody_holds() {
     let foreign = |others: &[NodePod]| [others, &[pod("f = main: gpu*1")]].concat();
     let scene = cards(4, &foreign(&[started("r = main: gpu*1>0"), pod("q = main: gpu*2>1,2")]));
     assert_eq!(scene.prefers("gpu", "0 1 2 3", "", 1, Left), "3", "and it waits for nobody");
-    assert_eq!(scene.decides("gpu", "3", Left), "f/main");
+    assert_eq!(scene.decides("gpu", "3", Left), "f/main GPUAllocationUnrecorded");
     assert_eq!(scene.decides("gpu", "1", Left), "wait", "q keeps it");
     let why = scene.decides("gpu", "1", Over);
     assert!(
@@ -210,7 +210,7 @@ fn a_pod_without_a_record_gets_what_nobody_holds() {
     // A record's pod that asks for the same comes first where its cards are exactly those asked for.
     let both = cards(4, &foreign(&[pod("q = main: gpu*1>2")]));
     assert_eq!(both.decides("gpu", "2", Left), "q/main");
-    assert_eq!(both.decides("gpu", "3", Left), "f/main");
+    assert_eq!(both.decides("gpu", "3", Left), "f/main GPUAllocationUnrecorded");
     let shares = cards(3, &[pod("f = main: gpu.shared*1"), started("r = main: gpu.shared*1>1=8192")]);
     assert_eq!(shares.prefers("gpu.shared", "0::0 1::1 2::0", "", 1, Left), "1::1", "packed");
 }

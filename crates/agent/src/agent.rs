@@ -99,7 +99,10 @@ pub async fn run(
             None => Ok(()),
         }
     };
-    let observing = observer.run(writes, ending(end.clone()));
+    let observing = async {
+        observer.run(writes, ending(end.clone())).await;
+        Ok(())
+    };
     let handing = async {
         if hands_out {
             return Ok(handout.run(ending(end.clone())).await?);
@@ -111,7 +114,6 @@ pub async fn run(
     };
     let all = async {
         let cutting = async { Ok(cutting.await?) };
-        let observing = async { Ok(observing.await) };
         tokio::try_join!(observing, handing, cutting)
     };
     let mut all = std::pin::pin!(all);

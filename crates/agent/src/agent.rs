@@ -71,7 +71,8 @@ pub async fn run(
 ) -> Result<(), AgentError> {
     let (seen, seeing) = watch::channel(Arc::default());
     let hands_out = options.observe.hands_out;
-    let handout = Handout::new(options.handout, client.clone(), seeing).await?;
+    let handout = handout::Options { partitions: options.mig.is_some(), ..options.handout };
+    let handout = Handout::new(handout, client.clone(), seeing).await?;
     let mut registry = Registry::default();
     handout.register(&mut registry);
     let metrics = Metrics::beside(registry, options.metrics);

@@ -16,6 +16,7 @@ use crate::inventory::{DeviceHealth, Seen};
 use crate::labels::{LabelOptions, labels};
 use crate::metrics::Metrics;
 use crate::resources::{OfferError, offer};
+use crate::sharing::mps;
 
 /// Why there is nothing to show.
 #[derive(Debug, Error)]
@@ -119,13 +120,15 @@ fn tell_offer(
         line(text, format_args!("warning: {warning}"));
     }
     let nodes = DeviceNodes::find(&options.handout.root, &options.handout.procfs, config, &seen.inventory);
+    let resources = offer.resources.iter().map(|resource| resource.name.clone()).collect();
     let stand = Stand {
         seen: Arc::new(seen),
         config: Arc::clone(config),
         offer,
         nodes,
-        shares_by_mps: false,
-        daemons: BTreeSet::new(),
+        shares_by_mps: options.handout.seats.by_mps,
+        // As if they ran.
+        daemons: resources,
     };
     let view = View {
         pods: &[],
@@ -155,7 +158,7 @@ fn tell_offer(
             Outcome::Refuse { why, .. } => return Err(fails(why.to_string())),
             Outcome::Wait => return Err(fails("it would be waited for".to_owned())),
         };
-        let answer = response(config, &stand.seen.inventory, &stand.nodes, &give, None);
+        let answer = response(config, &stand.seen.inventory, &stand.nodes, &give, mps::access(&stand, &give).as_ref());
         let mut variables: Vec<_> = answer.envs.iter().collect();
         variables.sort();
         for (name, value) in variables {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use crate::collect::{CollectOptions, Collector, Round, RoundError};
 use crate::config::Config;
-use crate::inventory::{DeviceHealth, Seen};
+use crate::inventory::{DeviceHealth, DeviceUuid, Seen};
 use crate::labels::{LabelOptions, labels};
 use crate::metrics::{Metrics, Readiness};
 use crate::pods::NodePod;
@@ -17,6 +18,9 @@ use crate::state::{self, Desired, Instance, Writer, status};
 
 /// How often to look if nobody says otherwise.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a look may take before the driver counts as silent.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What to look at, how often, and what to call the node.
 #[derive(Debug, Clone)]
@@ -29,12 +33,18 @@ pub struct ObserveOptions {
     pub hands_out: bool,
     /// How often.
     pub interval: Duration,
+    /// How long a look may take before the driver counts as silent.
+    pub patience: Duration,
 }
 
 /// Looks at one node.
 pub struct Observer {
     options: ObserveOptions,
-    collector: Collector,
+    /// `None` while a look is under way that takes too long.
+    collector: Option<Collector>,
+    looking: Option<JoinHandle<(Collector, Result<Round, RoundError>)>>,
+    /// Is notified when there is reason to look at once.
+    arrived: Arc<Notify>,
     pods: watch::Receiver<Arc<Vec<NodePod>>>,
     config: watch::Receiver<Arc<Config>>,
     metrics: Metrics,
@@ -54,8 +64,11 @@ impl Observer {
         metrics: Metrics,
         seen: watch::Sender<Arc<Seen>>,
     ) -> Self {
+        let collector = Collector::new(options.collect.clone());
         Self {
-            collector: Collector::new(options.collect.clone()),
+            arrived: collector.xid_arrived(),
+            collector: Some(collector),
+            looking: None,
             instance: Instance::new(options.hands_out),
             options,
             pods,
@@ -85,7 +98,7 @@ impl Observer {
 
     /// Whoever notifies this is why the next look comes at once.
     pub fn look_again(&self) -> Arc<Notify> {
-        self.collector.xid_arrived()
+        Arc::clone(&self.arrived)
     }
 
     /// Looks until `shutdown`, and writes to the API server what it sees. `client` should not repeat what failed.
@@ -95,7 +108,7 @@ impl Observer {
         let look = async {
             let mut ticks = tokio::time::interval(self.options.interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let xid = self.collector.xid_arrived();
+            let xid = self.look_again();
             let mut config = self.config.clone();
             loop {
                 tokio::select! {
@@ -118,17 +131,40 @@ impl Observer {
     /// Looks once, on a thread where it may block.
     pub async fn look(mut self) -> Self {
         let pods = self.pods.borrow_and_update().clone();
-        let begun = tokio::task::spawn_blocking(move || {
-            let result = self.collector.round(&pods);
-            (self, result)
-        });
-        match begun.await {
-            Ok((mut observer, result)) => {
-                observer.take(result);
-                observer
+        let begin = |mut collector: Collector| {
+            tokio::task::spawn_blocking(move || {
+                let result = collector.round(&pods);
+                (collector, result)
+            })
+        };
+        let begun = self.looking.take().or_else(|| self.collector.take().map(begin));
+        let mut looking = begun.expect("the collector is here or at work");
+        match timeout(self.options.patience, &mut looking).await {
+            Ok(Ok((collector, result))) => {
+                self.collector = Some(collector);
+                self.take(result);
             }
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+            Err(_) => {
+                // A card that fell off may keep a call for ever.
+                self.looking = Some(looking);
+                self.unanswered();
+            }
         }
+        self
+    }
+
+    /// A look takes too long: what is known of the cards stays, and none takes anything new.
+    fn unanswered(&mut self) {
+        let seen = Arc::clone(&self.seen.borrow());
+        let reason = format!("the driver has not answered for {:?}", self.options.patience);
+        let cards = seen.inventory.cards.iter();
+        let devices = cards.flat_map(|card| {
+            let parts = card.mig.devices().iter().map(|part| DeviceUuid::Mig(part.uuid.clone()));
+            std::iter::once(DeviceUuid::Gpu(card.uuid.clone())).chain(parts)
+        });
+        let health = devices.map(|device| (device, DeviceHealth::Unhealthy { reason: reason.clone() })).collect();
+        self.silent(reason, Seen { inventory: seen.inventory.clone(), health });
     }
 
     fn take(&mut self, result: Result<Round, RoundError>) {
@@ -153,18 +189,21 @@ impl Observer {
 
     /// The driver cannot be asked. What is known of the cards stays, but none takes anything new.
     fn blind(&mut self, error: &RoundError) {
-        let text = error.to_string();
+        let (inventory, health) = self.collector.as_mut().map_or_else(Default::default, |collector| collector.blind());
+        self.silent(error.to_string(), Seen { inventory: (*inventory).clone(), health });
+    }
+
+    fn silent(&mut self, text: String, seen: Seen) {
         if self.trouble.as_ref() != Some(&text) {
             tracing::warn!("{text}");
             self.trouble = Some(text);
         }
         self.readiness.set(false);
         self.metrics.no_round();
-        let (inventory, health) = self.collector.blind();
-        if inventory.cards.is_empty() {
+        if seen.inventory.cards.is_empty() {
             return; // nothing was ever seen, so there is nothing to say
         }
-        self.publish(Seen { inventory: (*inventory).clone(), health });
+        self.publish(seen);
         self.desired.send_if_modified(|desired| {
             let Some(known) = desired else { return false };
             let mut silent = (**known).clone();

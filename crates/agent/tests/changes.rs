@@ -267,6 +267,7 @@ async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
         collect: node.options(),
         hands_out: true,
         interval: Duration::from_secs(10),
+        patience: Duration::from_secs(60),
     };
     let observer = Observer::new(options, pods, config, metrics.clone(), seen);
     let desired = observer.desired();
@@ -290,6 +291,46 @@ async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
     seeing.borrow_and_update();
     let _observer = observer.look().await;
     assert!(!seeing.has_changed().unwrap(), "nothing changed");
+}
+
+#[tokio::test]
+async fn a_driver_that_hangs_leaves_the_cards_unhealthy_until_it_answers() {
+    let node = TestNode::new(two("A10"));
+    let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
+    let (_pods, pods) = watch::channel(Arc::default());
+    let (_config, config) = watch::channel(Arc::new(Config::defaults()));
+    let (seen, mut seeing) = watch::channel(Arc::default());
+    let options = ObserveOptions {
+        node: "n1".to_owned(),
+        collect: node.options(),
+        hands_out: true,
+        interval: Duration::from_secs(10),
+        patience: Duration::from_millis(200),
+    };
+    let observer = Observer::new(options, pods, config, metrics, seen);
+    let desired = observer.desired();
+    let observer = observer.look().await;
+    assert!(observer.trouble().is_none());
+    // Whoever reads the description waits for somebody who writes it: so does a call of the library.
+    let file = node.description();
+    let text = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let observer = observer.look().await;
+    let health = seeing.borrow_and_update().health.clone();
+    assert!(
+        health.len() == 2 && health.values().all(|health| format!("{health:?}").contains("has not answered")),
+        "{health:?}"
+    );
+    assert_eq!(desired.borrow().as_ref().unwrap().status.devices[0].health, "Unhealthy");
+    let observer = observer.look().await;
+    assert!(observer.trouble().is_some(), "the same call still waits");
+    std::fs::write(&file, &text).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, &text).unwrap();
+    let observer = observer.look().await.look().await;
+    assert!(observer.trouble().is_none());
+    assert!(seeing.borrow_and_update().health.values().all(|health| format!("{health:?}") == "Healthy"));
 }
 
 #[test]

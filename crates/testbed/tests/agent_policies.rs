@@ -6,6 +6,7 @@ use gpu_scheduler_testbed::deploy::{
 };
 use gpu_scheduler_testbed::objects::NodeObject;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt};
@@ -133,10 +134,27 @@ async fn an_agent_writes_about_its_own_node() {
     };
     let other = states.patch("n2", &apply, &Patch::Apply(state("n2"))).await;
     refused(other.map(|object| object.name_any()), "this token is of node n1, and not of n2");
+    let events: Api<Event> = Api::namespaced(agent.client().await.expect("a client"), "default");
+    for (instance, allowed) in [("n1", true), ("n2", false)] {
+        let event = json!({
+            "metadata": {"name": format!("told-by-{instance}")}, "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Warning",
+            "action": "Allocate", "reason": "Test", "reportingController": "gpu-scheduler-agent", "reportingInstance": instance,
+            "regarding": {"kind": "Pod", "namespace": "default", "name": "p"},
+        });
+        let event: Event = serde_json::from_value(event).expect("an event");
+        let answer = events.create(&PostParams::default(), &event).await;
+        if allowed {
+            answer.expect("its own event");
+        } else {
+            refused(answer.map(|object| object.name_any()), "this token is of node n1, and not of n2");
+        }
+    }
     for (node, patch, word) in [
         ("n2", labels, "this token is of node n1, and not of n2"),
         ("n1", json!({"spec": {"unschedulable": true}}), "nothing else of it"),
         ("n1", json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}), "nothing else of it"),
+        ("n1", json!({"metadata": {"finalizers": ["example.com/mine"]}}), "nothing else of it"),
+        ("n1", json!({"metadata": {"annotations": {"example.com/switch": "off"}}}), "begin with gpu-scheduler/"),
         ("n1", json!({"metadata": {"labels": {"team": "mine"}}}), "begin with nvidia.com/"),
         ("n1", json!({"metadata": {"labels": {"kubernetes.io/hostname": null}}}), "begin with nvidia.com/"),
     ] {

@@ -38,6 +38,8 @@ pub struct Desk {
     pod_resources: PathBuf,
     /// Whether kubelet's list was seen since the start. Before, what was given without a record may be unknown.
     compared: AtomicBool,
+    /// Whether it was said that there is none.
+    complained: AtomicBool,
     /// What each of the two calls may wait: kubelet makes both for one container.
     patience: Duration,
     grace: Millis,
@@ -72,6 +74,7 @@ impl Desk {
             reports,
             pod_resources: options.pod_resources.clone(),
             compared: AtomicBool::new(false),
+            complained: AtomicBool::new(false),
             patience: options.patience / 2,
             grace: Millis(u64::try_from(options.grace.as_millis()).unwrap_or(u64::MAX)),
         };
@@ -130,12 +133,12 @@ impl Desk {
         self.compare_once().await;
         let mut waiting = Waiting::new(self);
         loop {
+            // Nobody changes cards between the look at them and the entry in the books.
+            let turn = self.hands.turn.lock().await;
             let patience = waiting.patience();
             let (stand, pods) = (Arc::clone(&self.stand.borrow()), waiting.pods());
             let Some(resource) = find(&stand, name) else { return Err(Refusal::NoSuchResource(name.clone())) };
             let outcome = {
-                // Nobody changes cards between the answer and its entry.
-                let _turn = self.hands.turn.lock().await;
                 let mut books = self.books.lock().await;
                 let outcome = decide(&self.view(&stand, &pods, &books.entries), resource, ids, patience);
                 if let Outcome::Give(give) = &outcome {
@@ -146,6 +149,7 @@ impl Desk {
                 }
                 outcome
             };
+            drop(turn);
             match outcome {
                 Outcome::Give(give) => return Ok(self.hand_over(&stand, give)),
                 Outcome::Wait => waiting.wait(self).await,
@@ -178,6 +182,12 @@ impl Desk {
             Ok(listed) => {
                 self.reconcile_with(&listed).await;
                 self.compared.store(true, Ordering::Release);
+                if self.synced() {
+                    self.hands.known.store(true, Ordering::Release);
+                }
+            }
+            Err(problem) if !self.compared.load(Ordering::Acquire) && !self.complained.swap(true, Ordering::AcqRel) => {
+                warn!("{problem}");
             }
             Err(problem) => debug!("{problem}"),
         }

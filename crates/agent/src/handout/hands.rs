@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -15,30 +16,38 @@ pub struct Hands {
     pub(super) turn: Arc<Mutex<()>>,
     pub(super) entries: watch::Sender<Arc<Vec<Entry>>>,
     pub(super) pods: watch::Receiver<Arc<Vec<NodePod>>>,
+    /// Whether kubelet's list and the pods were seen since the start.
+    pub(super) known: Arc<AtomicBool>,
 }
 
 /// What containers have or were promised. As long as this is there, nothing is handed out.
 #[derive(Debug, Default)]
 pub struct Claim {
     held: BTreeSet<DeviceUuid>,
+    unknown: Option<&'static str>,
     _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Claim {
     /// These devices, and nobody who hands out.
     pub fn of(held: BTreeSet<DeviceUuid>) -> Self {
-        Self { held, _turn: None }
+        Self { held, ..Self::default() }
     }
 
     /// The devices: cards, MIG devices.
     pub fn held(&self) -> &BTreeSet<DeviceUuid> {
         &self.held
     }
+
+    /// Why these may not be all.
+    pub fn unknown(&self) -> Option<&'static str> {
+        self.unknown
+    }
 }
 
 impl Hands {
     pub(super) fn new(pods: watch::Receiver<Arc<Vec<NodePod>>>) -> Self {
-        Self { turn: Arc::default(), entries: watch::Sender::new(Arc::default()), pods }
+        Self { turn: Arc::default(), entries: watch::Sender::new(Arc::default()), pods, known: Arc::default() }
     }
 
     /// Waits until no call of kubelet's is being answered, and lets none be until the claim is dropped. It blocks: give it a
@@ -50,7 +59,15 @@ impl Hands {
         let pods = Arc::clone(&self.pods.borrow());
         let records = pods.iter().filter_map(|pod| pod.record.as_ref());
         let grants = records.flat_map(|record| &record.containers).flat_map(|container| &container.devices);
-        let promised = grants.filter_map(|grant| DeviceUuid::parse(grant.mig.as_deref().unwrap_or(&grant.uuid)));
-        Claim { held: given.chain(promised).collect(), _turn: Some(turn) }
+        let promised: Vec<Option<DeviceUuid>> =
+            grants.map(|grant| DeviceUuid::parse(grant.mig.as_deref().unwrap_or(&grant.uuid))).collect();
+        let unknown = if !self.known.load(Ordering::Acquire) {
+            Some("kubelet's list of devices or this node's pods were not seen yet")
+        } else if promised.contains(&None) {
+            Some("a pod's record names its cards by their numbers only")
+        } else {
+            None
+        };
+        Claim { held: given.chain(promised.into_iter().flatten()).collect(), unknown, _turn: Some(turn) }
     }
 }

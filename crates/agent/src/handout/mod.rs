@@ -191,7 +191,7 @@ impl Handout {
         let (desk, stands) = Desk::open(options, inputs.pods.clone(), hands.clone(), reports.clone())?;
         let desk = Arc::new(desk);
         let mut standing = stand::Standing::new(options, inputs.seen.clone(), inputs.config.clone(), stands);
-        standing.look(true)?;
+        standing.look(!options.partitions)?;
         let folder = options.plugins.clone();
         let kubelet = options.kubelet.clone().unwrap_or_else(|| kubelet_socket(&folder));
         let places = Places { folder, kubelet };

@@ -31,6 +31,8 @@ pub struct Options {
     pub root: PathBuf,
     /// The host's procfs.
     pub procfs: PathBuf,
+    /// Whether cards are partitioned here: what cannot be offered at the start may be later.
+    pub partitions: bool,
     /// MPS control daemons.
     pub mps: MpsOptions,
     /// How long a call that nothing explains may wait in all.
@@ -59,6 +61,7 @@ impl Options {
             cdi: PathBuf::from("/var/run/cdi"),
             root: PathBuf::from("/"),
             procfs: PathBuf::from("/proc"),
+            partitions: false,
             mps: MpsOptions::default(),
             patience: Duration::from_secs(5),
             grace: Duration::from_secs(60),

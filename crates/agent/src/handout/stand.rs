@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{error, warn};
@@ -12,6 +13,9 @@ use crate::config::Config;
 use crate::container::{DeviceNodes, spec, write_spec};
 use crate::inventory::{DeviceHealth, DeviceUuid, Seen};
 use crate::resources::{Offer, OfferError, OfferWarning, Resource, ResourceName, SeatRules, Unit, offer};
+
+/// When a CDI specification that could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// How things stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +68,10 @@ pub(super) struct Standing {
     daemons: watch::Sender<BTreeSet<ResourceName>>,
     stands: watch::Sender<Arc<Stand>>,
     said: Vec<OfferWarning>,
+    /// The CDI specification that was written last.
+    written: Option<serde_json::Value>,
+    /// Whether the newest one could not be.
+    unwritten: bool,
 }
 
 impl Standing {
@@ -75,7 +83,20 @@ impl Standing {
     ) -> Self {
         let (daemons, running) = watch::channel(BTreeSet::new());
         let (root, procfs, cdi) = (options.root.clone(), options.procfs.clone(), options.cdi.clone());
-        Self { seats: options.seats, root, procfs, cdi, seen, config, running, daemons, stands, said: Vec::new() }
+        Self {
+            seats: options.seats,
+            root,
+            procfs,
+            cdi,
+            seen,
+            config,
+            running,
+            daemons,
+            stands,
+            said: Vec::new(),
+            written: None,
+            unwritten: false,
+        }
     }
 
     /// Where it is told which control daemons run.
@@ -104,12 +125,16 @@ impl Standing {
         let nodes = DeviceNodes::find(&self.root, &self.procfs, &config, &seen.inventory);
         let before = Arc::clone(&self.stands.borrow());
         let stand = Stand { seen, config, offer, nodes, shares_by_mps: self.seats.by_mps, daemons };
-        if stand.config.device_list.iter().any(|strategy| strategy.is_cdi())
-            && (&stand.nodes, &stand.config) != (&before.nodes, &before.config)
-        {
+        if stand.config.device_list.iter().any(|strategy| strategy.is_cdi()) {
             let spec = spec(&stand.config, &stand.seen.inventory, &stand.nodes);
-            if let Err(problem) = write_spec(&self.cdi, &spec) {
-                error!("{problem}");
+            if self.written.as_ref() != Some(&spec) {
+                match write_spec(&self.cdi, &spec) {
+                    Ok(_) => (self.written, self.unwritten) = (Some(spec), false),
+                    Err(problem) => {
+                        error!("{problem}; it is tried again");
+                        self.unwritten = true;
+                    }
+                }
             }
         }
         if stand != *before {
@@ -125,6 +150,7 @@ impl Standing {
                 Ok(()) = self.seen.changed() => {}
                 Ok(()) = self.config.changed() => {}
                 Ok(()) = self.running.changed() => {}
+                () = tokio::time::sleep(AGAIN), if self.unwritten => {}
                 else => std::future::pending().await,
             }
             if let Err(problem) = self.look(false) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracing::{info, warn};
 
-use super::change::{Changed, Means, Recovered, Restored, change, recover};
+use super::change::{Changed, Failure, Means, Recovered, Restored, change, recover};
 use super::choose::{Facts, choose};
 use super::file::MigFile;
 use super::journal::Begun;
@@ -191,6 +191,9 @@ impl Sum {
                 self.resets.push(format!("{name}: {pending}; {advice}, and the change goes on"));
             }
             Changed::Failed { why, restored } => {
+                // What cannot be read or written down now may be later.
+                self.again |=
+                    matches!((&why, &restored), (Failure::Read(_) | Failure::Journal(_), Restored::Untouched));
                 let then = match restored {
                     Restored::Untouched => "it was not touched".to_owned(),
                     Restored::Back => "it was put back as it was".to_owned(),

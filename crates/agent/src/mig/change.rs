@@ -22,8 +22,19 @@ pub struct Means<'a> {
     pub held: Held<'a>,
     /// Is told before a card is touched.
     pub begins: &'a dyn Fn(),
+    /// Is told when that is over.
+    pub ends: &'a dyn Fn(),
     /// The changes that have begun.
     pub journal: &'a mut Journal,
+}
+
+/// Tells that a card is no longer touched, however that ended.
+struct Over<'a>(&'a dyn Fn());
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// What came of a change.
@@ -90,7 +101,7 @@ fn division(card: &Partitioner<'_>) -> Result<Division, Failure> {
 /// Makes the card as wanted. Where that fails half-way the card is put back as it was: the same instances at the same
 /// places.
 pub fn change(card: &Partitioner<'_>, wanted: &Wanted, means: &mut Means<'_>) -> Changed {
-    let Means { held, begins, journal } = means;
+    let Means { held, begins, ends, journal } = means;
     let untouched = |why: Failure| Changed::Failed { why, restored: Restored::Untouched };
     let from = match division(card) {
         Ok(from) => from,
@@ -106,7 +117,7 @@ pub fn change(card: &Partitioner<'_>, wanted: &Wanted, means: &mut Means<'_>) ->
         return Changed::Nothing;
     }
     let claim = held();
-    if let Err(busy) = idle(card, claim.held()) {
+    if let Err(busy) = idle(card, &claim) {
         return Changed::Busy(busy);
     }
     let begun = Begun { card: card.uuid().clone(), former: Layout::of(&from), target: target.clone() };
@@ -114,6 +125,7 @@ pub fn change(card: &Partitioner<'_>, wanted: &Wanted, means: &mut Means<'_>) ->
         return untouched(error.into());
     }
     begins();
+    let _over = Over(*ends);
     info!(card = %card.uuid(), %wanted, "the card is cut anew");
     let why = match carry_out(card, &from, target, wanted, journal) {
         Ok(()) => {
@@ -198,10 +210,11 @@ pub fn recover(card: &Partitioner<'_>, begun: &Begun, means: &mut Means<'_>) -> 
         Recovered::Back
     } else {
         let claim = (means.held)();
-        if let Err(busy) = idle(card, claim.held()) {
+        if let Err(busy) = idle(card, &claim) {
             return Recovered::Not(Failure::Busy(busy));
         }
         (means.begins)();
+        let _over = Over(means.ends);
         match restore(card, &begun.former) {
             Ok(()) => Recovered::Back,
             Err(failure) => Recovered::Not(failure),

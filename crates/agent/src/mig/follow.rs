@@ -60,11 +60,13 @@ impl Follower {
         let folder = parent.map(|path| Folder::watch(path, ANYWAY)).transpose()?;
         let mut stop = std::pin::pin!(stop);
         let mut again = Again::All;
+        // Whether something else is wanted than the last time.
+        let mut fresh = true;
         loop {
             let now = label.borrow_and_update().clone();
             let text = self.text();
             let outcome;
-            (self, outcome) = self.attempt(now, again).await;
+            (self, outcome) = self.attempt(now, again, fresh).await;
             again = outcome.again;
             let file = async {
                 match &folder {
@@ -86,11 +88,11 @@ impl Follower {
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 changed = label.changed() => match changed {
-                    Ok(()) => again = Again::All,
+                    Ok(()) => (again, fresh) = (Again::All, true),
                     Err(_) => return Ok(()),
                 },
-                () = file => again = Again::All,
-                () = retry => {}
+                () = file => (again, fresh) = (Again::All, true),
+                () = retry => fresh = false,
             }
         }
     }
@@ -101,9 +103,9 @@ impl Follower {
     }
 
     /// Tries once, on a thread where it may block.
-    async fn attempt(mut self, label: Option<String>, again: Again) -> (Self, Outcome) {
+    async fn attempt(mut self, label: Option<String>, again: Again, fresh: bool) -> (Self, Outcome) {
         let blocking = tokio::task::spawn_blocking(move || {
-            let outcome = self.attempt_blocking(label.as_deref(), again);
+            let outcome = self.attempt_blocking(label.as_deref(), again, fresh);
             (self, outcome)
         });
         match blocking.await {
@@ -112,26 +114,24 @@ impl Follower {
         }
     }
 
-    fn attempt_blocking(&mut self, label: Option<&str>, again: Again) -> Outcome {
+    fn attempt_blocking(&mut self, label: Option<&str>, again: Again, fresh: bool) -> Outcome {
         let Self { options, held, changed, journal, status } = self;
-        let touched = std::cell::Cell::new(false);
+        let before = status.borrow().clone();
+        // Whoever waits for what was said the last time is not to see it come and go with every new try.
+        let said = !fresh && before.as_ref().is_some_and(|status| status.state != MigState::Success);
         let begins = || {
-            touched.set(true);
-            if label.is_some() {
+            if label.is_some() && !said {
                 tell(status, Some(MigStatus::plain(MigState::Pending)));
             }
         };
-        let mut means = Means { held: &**held, begins: &begins, journal };
+        let ends = || changed.notify_one();
+        let mut means = Means { held: &**held, begins: &begins, ends: &ends, journal };
         let setting =
             Setting { nvml_path: &options.nvml_path, file: options.file.as_deref(), reboots: options.reboots };
-        let before = status.borrow().clone();
         // What failed for good is not tried again because something else is to be put back.
         let only_recover = again == Again::Recover;
         let outcome = attempt(label, again, &setting, &mut means);
         tell(status, if only_recover { outcome.status.clone().or(before) } else { outcome.status.clone() });
-        if touched.get() {
-            changed.notify_one();
-        }
         outcome
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a card may be cut: nobody uses it, and nobody was given any of it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::handout::Claim;
 use crate::inventory::DeviceUuid;
 use crate::nvml::{CallError, Partitioner};
 
@@ -13,8 +13,10 @@ pub enum Busy {
     Processes(Vec<u32>),
     /// It, or parts of it, were given to containers.
     Held(Vec<DeviceUuid>),
-    /// Nobody can tell.
+    /// Nobody can tell who uses it.
     Unknown(CallError),
+    /// Nobody can tell yet what containers have.
+    Untold(&'static str),
 }
 
 impl fmt::Display for Busy {
@@ -26,6 +28,7 @@ impl fmt::Display for Busy {
             Self::Held(devices) => {
                 write!(f, "containers have {}; end their pods, for example by kubectl drain", listed(devices))
             }
+            Self::Untold(why) => write!(f, "what containers have is not known yet: {why}"),
             Self::Unknown(error) => write!(f, "whether it is idle cannot be seen: {error}"),
         }
     }
@@ -45,10 +48,13 @@ fn listed<T: fmt::Display>(items: &[T]) -> String {
 ///
 /// # Errors
 /// [`Busy`] otherwise, and if it cannot be seen.
-pub fn idle(card: &Partitioner<'_>, held: &BTreeSet<DeviceUuid>) -> Result<(), Busy> {
+pub fn idle(card: &Partitioner<'_>, claim: &Claim) -> Result<(), Busy> {
+    if let Some(why) = claim.unknown() {
+        return Err(Busy::Untold(why));
+    }
     let mut devices = vec![DeviceUuid::Gpu(card.uuid().clone())];
     devices.extend(card.mig_devices().map_err(Busy::Unknown)?.into_iter().map(DeviceUuid::Mig));
-    devices.retain(|device| held.contains(device));
+    devices.retain(|device| claim.held().contains(device));
     if !devices.is_empty() {
         return Err(Busy::Held(devices));
     }

@@ -90,7 +90,9 @@ impl Lab {
         let setting = Setting { nvml_path: &library, file: file.as_deref(), reboots: self.reboots };
         self.touched.set(false);
         let (held, begins) = (|| Claim::of(self.held.borrow().clone()), || self.touched.set(true));
-        attempt(label, Again::All, &setting, &mut Means { held: &held, begins: &begins, journal: &mut self.journal() })
+        let mut journal = self.journal();
+        let mut means = Means { held: &held, begins: &begins, ends: &|| {}, journal: &mut journal };
+        attempt(label, Again::All, &setting, &mut means)
     }
 
     /// By the standard names.

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -10,6 +11,8 @@ use crate::kubelet::deviceplugin::{DevicePluginOptions, RegisterRequest};
 use crate::podresources::{chain, connect};
 use crate::resources::ResourceName;
 
+/// How long kubelet may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
 /// The protocol's version.
 const VERSION: &str = "v1beta1";
 
@@ -54,6 +57,8 @@ pub(super) async fn register(kubelet: &Path, resource: &ResourceName, endpoint: 
         resource_name: resource.as_str().to_owned(),
         options: Some(options()),
     };
-    let answer = RegistrationClient::new(channel).register(request).await;
+    let mut client = RegistrationClient::new(channel);
+    let answer = tokio::time::timeout(ANSWER, client.register(request)).await;
+    let answer = answer.map_err(|_| fail("it does not answer".to_owned()))?;
     answer.map(drop).map_err(|status| fail(status.message().to_owned()))
 }

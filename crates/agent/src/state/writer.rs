@@ -23,6 +23,8 @@ use crate::metrics::{Metrics, WriteResult};
 
 /// How long the API server may take for a write.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// When labels are written again that are as they should be.
+const LABELS_AGAIN: Duration = Duration::from_secs(30 * 60);
 
 /// What is to be on the API server.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +44,8 @@ pub struct Writer {
     nodes: Api<Node>,
     state: StateObject,
     cadence: Cadence,
-    labels: Option<Labels>,
+    /// When labels were written last, and which.
+    labels: Option<(Duration, Labels)>,
     labels_backoff: Backoff,
     said: Said,
     metrics: Metrics,
@@ -70,7 +73,7 @@ impl Writer {
     async fn step(&mut self, desired: &Desired) -> Instant {
         let now = self.begun.elapsed();
         let labels_at = self.labels_at(&desired.labels);
-        if labels_at.is_some_and(|at| at <= now) {
+        if labels_at <= now {
             self.write_labels(desired).await;
             return self.begun + now;
         }
@@ -81,12 +84,17 @@ impl Writer {
                 now
             }
         };
-        self.begun + labels_at.map_or(reports_at, |at| at.min(reports_at))
+        self.begun + labels_at.min(reports_at)
     }
 
-    /// From when on labels may be written; `None` if they are as they should be.
-    fn labels_at(&self, labels: &Labels) -> Option<Duration> {
-        (self.labels.as_ref() != Some(labels)).then(|| self.labels_backoff.until())
+    /// From when on labels may be written. Those that are as they should be are written again after a while: somebody may
+    /// have taken them away.
+    fn labels_at(&self, labels: &Labels) -> Duration {
+        let due = match &self.labels {
+            Some((at, written)) if written == labels => *at + LABELS_AGAIN,
+            _ => Duration::ZERO,
+        };
+        due.max(self.labels_backoff.until())
     }
 
     async fn write_labels(&mut self, desired: &Desired) {
@@ -95,7 +103,7 @@ impl Writer {
         let request = labels::write(&self.nodes, &self.node, &stamped);
         match in_time(async { Ok(request.await?) }).await {
             Ok(()) => {
-                self.labels = Some(desired.labels.clone());
+                self.labels = Some((self.begun.elapsed(), desired.labels.clone()));
                 self.labels_backoff = Backoff::default();
                 self.worked(Target::Labels);
             }

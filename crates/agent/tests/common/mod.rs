@@ -49,6 +49,11 @@ impl TestNode {
         self.installation.write_roots(&self.sysfs(), &self.procfs()).unwrap();
     }
 
+    /// Where the library looks for its node.
+    pub fn description(&self) -> PathBuf {
+        self.installation.description()
+    }
+
     pub fn sysfs(&self) -> PathBuf {
         self.roots.path().join("sys")
     }

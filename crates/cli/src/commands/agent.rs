@@ -16,7 +16,7 @@ use gpu_scheduler_agent::health::{DEFAULT_QUIET, XidPolicy};
 use gpu_scheduler_agent::metrics::{HostnameLabel, MetricsOptions};
 use gpu_scheduler_agent::mig;
 use gpu_scheduler_agent::nvml::DEFAULT_PATH;
-use gpu_scheduler_agent::observe::ObserveOptions;
+use gpu_scheduler_agent::observe::{DEFAULT_PATIENCE, ObserveOptions};
 use gpu_scheduler_agent::resources::SeatRules;
 use gpu_scheduler_agent::sharing::mps::MpsOptions;
 use gpu_scheduler_cluster::config::{LogFormat, LogLevel, Logging};
@@ -180,7 +180,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .build()
         .context("cannot start the runtime")
         .map_err(Failure::Failed)?;
-    runtime.block_on(serve(args, options)).map_err(Failure::Failed)
+    let ended = runtime.block_on(serve(args, options));
+    // A call that the driver never answers keeps its thread, and must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    ended.map_err(Failure::Failed)
 }
 
 async fn serve(args: &Args, options: AgentOptions) -> anyhow::Result<()> {
@@ -213,6 +216,7 @@ fn options(args: &Args) -> anyhow::Result<AgentOptions> {
             },
             hands_out: !args.observe_only,
             interval: Duration::from_secs(args.interval),
+            patience: DEFAULT_PATIENCE,
         },
         handout: Options {
             plugins: places.device_plugins.clone(),

@@ -9,6 +9,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpu_scheduler_cluster::serve::Listen;
 use kube::Client;
@@ -21,6 +22,9 @@ use crate::handout::{self, Handout, HandoutError};
 use crate::metrics::{self, Metrics, MetricsOptions};
 use crate::mig::{self, MigError};
 use crate::observe::{ObserveOptions, Observer};
+
+/// How long it may take until it is known what containers have, before cards are partitioned.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// How an agent is set up.
 #[derive(Debug, Clone)]
@@ -96,7 +100,15 @@ pub async fn run(
     let look_again = observer.look_again();
     let cutting = async {
         match options.mig {
-            Some(mig) => mig::run(mig, client, move || hands.claim(), look_again, ending(end.clone())).await,
+            Some(mig) => {
+                // What comes before would only be said to fail, and what never comes is to be said.
+                tokio::select! {
+                    () = hands.known() => {}
+                    () = tokio::time::sleep(SETTLED) => {}
+                    () = ending(end.clone()) => {}
+                }
+                mig::run(mig, client, move || hands.claim(), look_again, ending(end.clone())).await
+            }
             None => Ok(()),
         }
     };

@@ -183,7 +183,7 @@ impl Desk {
                 self.reconcile_with(&listed).await;
                 self.compared.store(true, Ordering::Release);
                 if self.synced() {
-                    self.hands.known.store(true, Ordering::Release);
+                    self.hands.known.send_replace(true);
                 }
             }
             Err(problem) if !self.compared.load(Ordering::Acquire) && !self.complained.swap(true, Ordering::AcqRel) => {

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -325,9 +326,13 @@ async fn a_driver_that_hangs_leaves_the_cards_unhealthy_until_it_answers() {
     assert_eq!(desired.borrow().as_ref().unwrap().status.devices[0].health, "Unhealthy");
     let observer = observer.look().await;
     assert!(observer.trouble().is_some(), "the same call still waits");
-    std::fs::write(&file, &text).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    std::fs::write(&file, &text).unwrap();
+    // While this end is open nobody waits to open the other one; who comes after the file was replaced finds that.
+    let mut pipe = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    let aside = file.with_extension("aside");
+    std::fs::write(&aside, &text).unwrap();
+    std::fs::rename(&aside, &file).unwrap();
+    pipe.write_all(&text).unwrap();
+    drop(pipe);
     let observer = observer.look().await.look().await;
     assert!(observer.trouble().is_none());
     assert!(seeing.borrow_and_update().health.values().all(|health| format!("{health:?}") == "Healthy"));

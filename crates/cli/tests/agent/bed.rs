@@ -14,7 +14,7 @@ use gpu_scheduler_testbed::control_plane::{ControlPlane, Options, User};
 use gpu_scheduler_testbed::deploy::{self, RECORD};
 use gpu_scheduler_testbed::node::{Container, RealNode, RealNodeOptions};
 use gpu_scheduler_testbed::objects::PodObject;
-use gpu_scheduler_testbed::scheduler::{Scheduler, check_traces};
+use gpu_scheduler_testbed::scheduler::{Scheduler, check_journals, check_traces};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -250,10 +250,16 @@ impl Bed {
 
     /// Nothing that must not happen has happened, and nobody asked for what its account may not do.
     pub async fn check(&mut self) {
+        self.check_after_outage().await;
+        check_traces(Path::new(BINARY), self.folder.path());
+    }
+
+    /// The same where the API server was restarted: before it has read its roles it forbids everything.
+    pub async fn check_after_outage(&mut self) {
         let verdict = self.checker.verdict().await;
         assert!(verdict.violations.is_empty(), "{verdict:#?}");
         self.node.check().unwrap();
-        check_traces(Path::new(BINARY), self.folder.path());
+        check_journals(Path::new(BINARY), self.folder.path());
     }
 }
 

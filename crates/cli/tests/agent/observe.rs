@@ -96,5 +96,5 @@ async fn what_is_told_of_a_node() {
         assert!(std::time::Instant::now() < deadline, "its series do not end");
         tokio::task::yield_now().await;
     }
-    bed.check().await;
+    bed.check_after_outage().await;
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{TestNode, pod, unhealthy};
 use gpu_scheduler_agent::config::Config;
-use gpu_scheduler_agent::inventory::{GpuUuid, LinkPeer, Mig};
+use gpu_scheduler_agent::inventory::{GpuUuid, LinkPeer, Mig, Seen};
 use gpu_scheduler_agent::labels::LabelOptions;
 use gpu_scheduler_agent::metrics::{HostnameLabel, Metrics, MetricsOptions};
 use gpu_scheduler_agent::nvml::{Library, XidEvent, XidInbox, XidWatcher};
@@ -256,21 +256,26 @@ async fn an_xid_marks_the_card_until_it_was_reset() {
     assert_eq!(unhealthy(&looking.round(&[])), BTreeMap::new());
 }
 
-#[tokio::test]
-async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
-    let mut node = TestNode::new(two("A10"));
+/// An observer of the node that waits so long for the driver, its metrics, and what it tells of the devices.
+fn observer(node: &TestNode, patience: Duration) -> (Observer, Metrics, watch::Receiver<Arc<Seen>>) {
     let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
-    let (_pods, pods) = watch::channel(Arc::default());
-    let (_config, config) = watch::channel(Arc::new(Config::defaults()));
-    let (seen, mut seeing) = watch::channel(Arc::default());
+    let (_, pods) = watch::channel(Arc::default());
+    let (_, config) = watch::channel(Arc::new(Config::defaults()));
+    let (seen, seeing) = watch::channel(Arc::default());
     let options = ObserveOptions {
         node: "n1".to_owned(),
         collect: node.options(),
         hands_out: true,
         interval: Duration::from_secs(10),
-        patience: Duration::from_secs(60),
+        patience,
     };
-    let observer = Observer::new(options, pods, config, metrics.clone(), seen);
+    (Observer::new(options, pods, config, metrics.clone(), seen), metrics, seeing)
+}
+
+#[tokio::test]
+async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
+    let mut node = TestNode::new(two("A10"));
+    let (observer, metrics, mut seeing) = observer(&node, Duration::from_secs(60));
     let desired = observer.desired();
     assert!(desired.borrow().is_none());
     let observer = observer.look().await;
@@ -297,18 +302,7 @@ async fn a_driver_that_goes_away_leaves_the_cards_unhealthy() {
 #[tokio::test]
 async fn a_driver_that_hangs_leaves_the_cards_unhealthy_until_it_answers() {
     let node = TestNode::new(two("A10"));
-    let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
-    let (_pods, pods) = watch::channel(Arc::default());
-    let (_config, config) = watch::channel(Arc::new(Config::defaults()));
-    let (seen, mut seeing) = watch::channel(Arc::default());
-    let options = ObserveOptions {
-        node: "n1".to_owned(),
-        collect: node.options(),
-        hands_out: true,
-        interval: Duration::from_secs(10),
-        patience: Duration::from_millis(200),
-    };
-    let observer = Observer::new(options, pods, config, metrics, seen);
+    let (observer, _metrics, mut seeing) = observer(&node, Duration::from_millis(200));
     let desired = observer.desired();
     let observer = observer.look().await;
     assert!(observer.trouble().is_none());

@@ -112,11 +112,20 @@ pub async fn install_agent(cluster: &ControlPlane) -> Result<(), ControlPlaneErr
     install_agent_policies(cluster).await?;
     // The token is of no node, so what it may write about is none.
     let agent = cluster.access_for_service_account(AGENT, AGENT).await?.client().await?;
-    let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "gpunodestates");
-    let state = DynamicObject::new("is-the-policy-in-force", &resource);
-    let states = Api::<DynamicObject>::all_with(agent, &resource);
+    let state = DynamicObject::new("is-the-policy-in-force", &node_state());
+    let states = node_states(agent);
     until_answered(&states, &state, &format!("the policy {OWN_NODE_POLICY}"), is_refused_by(OWN_NODE_POLICY)).await
+}
+
+/// The reports of agents.
+#[must_use]
+pub fn node_states(client: Client) -> Api<DynamicObject> {
+    Api::all_with(client, &node_state())
+}
+
+fn node_state() -> ApiResource {
+    let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
+    ApiResource::from_gvk_with_plural(&kind, "gpunodestates")
 }
 
 /// Applies the policies of `deploy/agent/`, and waits until they are in force.

@@ -47,6 +47,8 @@ pub mod scheduler;
 mod show;
 #[cfg(feature = "control-plane")]
 pub mod suite;
+#[cfg(feature = "control-plane")]
+pub mod usage;
 mod words;
 mod world;
 

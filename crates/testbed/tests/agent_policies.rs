@@ -7,8 +7,7 @@ use gpu_scheduler_testbed::deploy::{
 use gpu_scheduler_testbed::objects::NodeObject;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -119,9 +118,7 @@ async fn an_agent_writes_about_its_own_node() {
     let agent = cluster.access_on_node(AGENT, AGENT, "n1").await.expect("an agent's access");
     let client = agent.client().await.expect("a client");
     let nodes: Api<Node> = Api::all(client.clone());
-    let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "gpunodestates");
-    let states: Api<DynamicObject> = Api::all_with(client, &resource);
+    let states = deploy::node_states(client);
     let apply = PatchParams::apply("gpu-scheduler-agent").force();
     let state = |node: &str| json!({"apiVersion": "gpu-scheduler.io/v1alpha1", "kind": "GPUNodeState", "metadata": {"name": node}});
     states.patch("n1", &apply, &Patch::Apply(state("n1"))).await.expect("its own report");

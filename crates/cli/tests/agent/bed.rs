@@ -17,7 +17,6 @@ use gpu_scheduler_testbed::objects::PodObject;
 use gpu_scheduler_testbed::scheduler::{Scheduler, check_journals, check_traces};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tempfile::TempDir;
@@ -139,8 +138,7 @@ impl Bed {
     }
 
     pub fn states(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk("gpu-scheduler.io", "v1alpha1", "GPUNodeState");
-        Api::all_with(self.client(), &ApiResource::from_gvk_with_plural(&kind, "gpunodestates"))
+        deploy::node_states(self.client())
     }
 
     pub fn client(&self) -> Client {

@@ -1,25 +1,14 @@
 //! What the agent tells of its node: report, annotations, labels, metrics.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
 use gpu_scheduler_nvml_mock::describe::{Megabytes, Process};
 use gpu_scheduler_nvml_mock::{Gpu, Node};
 use gpu_scheduler_testbed::control_plane::wait::until;
+use gpu_scheduler_testbed::usage::get;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::bed::{Bed, NODE, share};
-
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
 
 fn device<'a>(state: &'a DynamicObject, uuid: &str) -> &'a Value {
     let devices = state.data["status"]["devices"].as_array().unwrap();

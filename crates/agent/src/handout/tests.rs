@@ -1,7 +1,5 @@
 //! The hand-out against the other side of kubelet's protocol, over real sockets.
 
-mod kubelet;
-
 use std::path::PathBuf;
 
 use std::collections::BTreeMap;
@@ -12,9 +10,9 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use self::kubelet::Kubelet;
 use super::*;
 use crate::config::ConfigFiles;
+use crate::fixtures::kubelet::Kubelet;
 use crate::fixtures::written::{pod, started};
 use crate::fixtures::{card, node, partitioned};
 use crate::inventory::{Card, DeviceHealth, DeviceUuid};

@@ -1,5 +1,9 @@
 //! kubelet's list of which container has which devices.
 
+mod follow;
+
+pub use follow::{Following, Pace};
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,8 +14,8 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use crate::checkpoint::Listed;
-use crate::kubelet::podresources::ListPodResourcesRequest;
 use crate::kubelet::podresources::pod_resources_lister_client::PodResourcesListerClient;
+use crate::kubelet::podresources::{ListPodResourcesRequest, ListPodResourcesResponse};
 use crate::resources::{DeviceId, ResourceName};
 
 /// How long kubelet may take to answer.
@@ -27,18 +31,59 @@ pub struct ListError {
     why: String,
 }
 
-/// Asks kubelet which container has which devices of NVIDIA's.
+/// Asks kubelet over one connection, which is opened when it is needed first and after a failure.
+#[derive(Debug)]
+pub struct Lister {
+    socket: PathBuf,
+    answer: Duration,
+    client: Option<PodResourcesListerClient<Channel>>,
+}
+
+impl Lister {
+    /// For the kubelet that listens on this socket. Nothing is opened yet.
+    pub fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned(), answer: ANSWER, client: None }
+    }
+
+    /// Which container has which devices of NVIDIA's.
+    ///
+    /// # Errors
+    /// [`ListError`] if kubelet does not answer on that socket, after five seconds at the latest.
+    pub async fn list(&mut self) -> Result<Vec<Listed>, ListError> {
+        let answer = tokio::time::timeout(self.answer, self.ask()).await;
+        let answer = answer.unwrap_or_else(|_| Err("it does not answer".to_owned()));
+        answer.map(listed).map_err(|why| {
+            self.client = None;
+            ListError { socket: self.socket.clone(), why }
+        })
+    }
+
+    async fn ask(&mut self) -> Result<ListPodResourcesResponse, String> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            None => {
+                let channel = connect(&self.socket).await.map_err(|error| chain(&error))?;
+                let client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
+                self.client.insert(client)
+            }
+        };
+        let answer = client.list(ListPodResourcesRequest {}).await;
+        Ok(answer.map_err(|status| status.message().to_owned())?.into_inner())
+    }
+}
+
+/// Asks kubelet once which container has which devices of NVIDIA's.
 ///
 /// # Errors
-/// [`ListError`] if kubelet does not answer on that socket.
+/// As [`Lister::list`].
 pub async fn list(socket: &Path) -> Result<Vec<Listed>, ListError> {
-    let fail = |why: String| ListError { socket: socket.to_owned(), why };
-    let channel = connect(socket).await.map_err(|error| fail(chain(&error)))?;
-    let mut client = PodResourcesListerClient::new(channel).max_decoding_message_size(LONGEST);
-    let answer = client.list(ListPodResourcesRequest {});
-    let answer = tokio::time::timeout(ANSWER, answer).await.map_err(|_| fail("it does not answer".to_owned()))?;
+    Lister::new(socket).list().await
+}
+
+/// What is NVIDIA's of an answer. Ids that no plugin of NVIDIA's and none of ours makes are left out.
+fn listed(answer: ListPodResourcesResponse) -> Vec<Listed> {
     let mut listed = Vec::new();
-    for pod in answer.map_err(|status| fail(status.message().to_owned()))?.into_inner().pod_resources {
+    for pod in answer.pod_resources {
         for container in pod.containers {
             for devices in container.devices {
                 let Ok(resource) = ResourceName::nvidia(&devices.resource_name) else { continue };
@@ -56,7 +101,7 @@ pub async fn list(socket: &Path) -> Result<Vec<Listed>, ListError> {
             }
         }
     }
-    Ok(listed)
+    listed
 }
 
 /// kubelet lists devices by NUMA node, so one resource of a container may stand there several times.
@@ -93,3 +138,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

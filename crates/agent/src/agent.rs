@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   driver ──▶ observer ──seen──▶ hand-out ◀──▶ kubelet
-//!                 │  ▲               │
-//!        API server  └──pods, config─┘
+//!                 │  ▲ ▲             │            │
+//!        API server  │ └─pods, config┘            │
+//!                    └───────who has what─────────┘
 //! ```
 
 use std::future::Future;
@@ -22,6 +23,7 @@ use crate::handout::{self, Handout, HandoutError};
 use crate::metrics::{self, Metrics, MetricsOptions};
 use crate::mig::{self, MigError};
 use crate::observe::{ObserveOptions, Observer};
+use crate::podresources::{Following, Pace};
 
 /// How long it may take until it is known what containers have, before cards are partitioned.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -75,13 +77,16 @@ pub async fn run(
 ) -> Result<(), AgentError> {
     let (seen, seeing) = watch::channel(Arc::default());
     let hands_out = options.observe.hands_out;
+    let pod_resources = options.handout.pod_resources.clone();
     let handout = handout::Options { partitions: options.mig.is_some(), ..options.handout };
     let handout = Handout::new(handout, client.clone(), seeing).await?;
     let mut registry = Registry::default();
     handout.register(&mut registry);
     let metrics = Metrics::beside(registry, options.metrics);
     let config = handout.config();
-    let observer = Observer::new(options.observe, handout.pods(), config.clone(), metrics.clone(), seen);
+    let lists = Following::start(pod_resources, Pace::usual(options.observe.interval), handout.pods());
+    let observer =
+        Observer::new(options.observe, handout.pods(), lists.newest(), config.clone(), metrics.clone(), seen);
 
     let (ended, end) = watch::channel(());
     let address = options.listen.address;

@@ -56,7 +56,7 @@ pub fn check(options: &AgentOptions) -> Result<String, CheckError> {
     }
     let config = Arc::new(config.config);
     let mut collector = Collector::new(options.observe.collect.clone());
-    let round = Arc::new(collector.round(&[])?);
+    let round = Arc::new(collector.round(&[], &[])?);
     if round.inventory.cards.is_empty() {
         return Err(CheckError::NoCards);
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::checkpoint::Listed;
 use crate::health::{Health, XidPolicy};
 use crate::host::{GpuMode, Origin, ProcessTable, Sysfs};
 use crate::inventory::{DeviceHealth, DeviceUuid, GpuUuid, Inventory};
@@ -14,7 +15,7 @@ use crate::nvml::{
     self, DriverGone, Failures, Fingerprint, Library, LibraryError, Sample, Sampler, XidInbox, XidWatcher,
 };
 use crate::pods::NodePod;
-use crate::usage::{CardUse, PodIndex, attribute};
+use crate::usage::{Assignments, CardUse, attribute};
 
 /// How long what changes seldom counts, such as links between cards. What cards there are and how they are partitioned is
 /// looked at in every round.
@@ -137,19 +138,19 @@ impl Collector {
         self.xids.arrived()
     }
 
-    /// A round, on the real clock.
+    /// A round on the real clock, of a node with these pods, to which kubelet gave this.
     ///
     /// # Errors
     /// [`RoundError`] if the driver cannot be asked at all. The next round opens it again.
-    pub fn round(&mut self, pods: &[NodePod]) -> Result<Round, RoundError> {
-        self.round_at(pods, self.begun.elapsed())
+    pub fn round(&mut self, pods: &[NodePod], listed: &[Listed]) -> Result<Round, RoundError> {
+        self.round_at(pods, listed, self.begun.elapsed())
     }
 
     /// A round at `now` since any moment that stays the same.
     ///
     /// # Errors
     /// As [`Self::round`].
-    pub fn round_at(&mut self, pods: &[NodePod], now: Duration) -> Result<Round, RoundError> {
+    pub fn round_at(&mut self, pods: &[NodePod], listed: &[Listed], now: Duration) -> Result<Round, RoundError> {
         let begun = Instant::now();
         let library = self.library()?;
         if let Err(gone) = self.look(&library, now) {
@@ -160,7 +161,7 @@ impl Collector {
         self.hear(now);
         let inventory = self.last.inventory.clone();
         let samples = self.sample(&library, &inventory, now);
-        let usage = self.attribute(&inventory, &samples, pods);
+        let usage = self.attribute(&inventory, &samples, &Assignments::new(pods, listed));
         self.watch(&library, &inventory);
         let last_xid = |card: &GpuUuid| Some((card.clone(), self.health.last_xid(card)?));
         Ok(Round {
@@ -257,17 +258,16 @@ impl Collector {
         &mut self,
         inventory: &Inventory,
         samples: &BTreeMap<GpuUuid, Sample>,
-        pods: &[NodePod],
+        assignments: &Assignments<'_>,
     ) -> BTreeMap<GpuUuid, CardUse> {
         let mut origins: BTreeMap<u32, Origin> = BTreeMap::new();
         for process in samples.values().flat_map(|sample| sample.processes.iter().flatten()) {
             origins.entry(process.pid).or_insert_with(|| self.processes.origin(process.pid));
         }
         self.processes.end_round();
-        let index = PodIndex::new(pods);
         let of = |card: &crate::inventory::Card| {
             let processes = samples.get(&card.uuid).and_then(|sample| sample.processes.as_deref());
-            (card.uuid.clone(), attribute(card, processes, &index, &origins))
+            (card.uuid.clone(), attribute(card, processes, assignments, &origins))
         };
         inventory.cards.iter().map(of).collect()
     }

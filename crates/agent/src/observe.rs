@@ -8,6 +8,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, timeout};
 
+use crate::checkpoint::Listed;
 use crate::collect::{CollectOptions, Collector, Round, RoundError};
 use crate::config::Config;
 use crate::inventory::{DeviceHealth, DeviceUuid, Seen};
@@ -46,6 +47,7 @@ pub struct Observer {
     /// Is notified when there is reason to look at once.
     arrived: Arc<Notify>,
     pods: watch::Receiver<Arc<Vec<NodePod>>>,
+    listed: watch::Receiver<Arc<Vec<Listed>>>,
     config: watch::Receiver<Arc<Config>>,
     metrics: Metrics,
     readiness: Readiness,
@@ -56,10 +58,12 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// An observer of a node with these pods, which tells `seen` of the devices and how they are whenever that changes.
+    /// An observer of a node with these pods, to which kubelet gave what is `listed`. It tells `seen` of the devices and how
+    /// they are whenever that changes.
     pub fn new(
         options: ObserveOptions,
         pods: watch::Receiver<Arc<Vec<NodePod>>>,
+        listed: watch::Receiver<Arc<Vec<Listed>>>,
         config: watch::Receiver<Arc<Config>>,
         metrics: Metrics,
         seen: watch::Sender<Arc<Seen>>,
@@ -72,6 +76,7 @@ impl Observer {
             instance: Instance::new(options.hands_out),
             options,
             pods,
+            listed,
             config,
             metrics,
             readiness: Readiness::default(),
@@ -131,9 +136,10 @@ impl Observer {
     /// Looks once, on a thread where it may block.
     pub async fn look(mut self) -> Self {
         let pods = self.pods.borrow_and_update().clone();
+        let listed = self.listed.borrow_and_update().clone();
         let begin = |mut collector: Collector| {
             tokio::task::spawn_blocking(move || {
-                let result = collector.round(&pods);
+                let result = collector.round(&pods, &listed);
                 (collector, result)
             })
         };

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{TestNode, pod, unhealthy};
+use gpu_scheduler_agent::checkpoint::Listed;
 use gpu_scheduler_agent::config::Config;
 use gpu_scheduler_agent::inventory::{GpuUuid, LinkPeer, Mig, Seen};
 use gpu_scheduler_agent::labels::LabelOptions;
 use gpu_scheduler_agent::metrics::{HostnameLabel, Metrics, MetricsOptions};
 use gpu_scheduler_agent::nvml::{Library, XidEvent, XidInbox, XidWatcher};
 use gpu_scheduler_agent::observe::{ObserveOptions, Observer};
+use gpu_scheduler_agent::resources::{DeviceId, ResourceName};
 use gpu_scheduler_agent::state::{Instance, status};
 use gpu_scheduler_engine::model::Mib;
 use gpu_scheduler_nvml_mock::describe::{
@@ -258,6 +260,15 @@ async fn an_xid_marks_the_card_until_it_was_reset() {
 
 /// An observer of the node that waits so long for the driver, its metrics, and what it tells of the devices.
 fn observer(node: &TestNode, patience: Duration) -> (Observer, Metrics, watch::Receiver<Arc<Seen>>) {
+    observer_of(node, patience, watch::channel(Arc::default()).1)
+}
+
+/// The same, to which kubelet lists this.
+fn observer_of(
+    node: &TestNode,
+    patience: Duration,
+    listed: watch::Receiver<Arc<Vec<Listed>>>,
+) -> (Observer, Metrics, watch::Receiver<Arc<Seen>>) {
     let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });
     let (_, pods) = watch::channel(Arc::default());
     let (_, config) = watch::channel(Arc::new(Config::defaults()));
@@ -269,7 +280,38 @@ fn observer(node: &TestNode, patience: Duration) -> (Observer, Metrics, watch::R
         interval: Duration::from_secs(10),
         patience,
     };
-    (Observer::new(options, pods, config, metrics.clone(), seen), metrics, seeing)
+    (Observer::new(options, pods, listed, config, metrics.clone(), seen), metrics, seeing)
+}
+
+#[tokio::test]
+async fn a_pod_that_kubelet_lists_has_its_labels_until_it_is_listed_no_more() {
+    let node = TestNode::new(two("A10"));
+    let item = |resource: &str, id: &str| Listed {
+        namespace: "team".to_owned(),
+        name: "a".to_owned(),
+        container: "main".to_owned(),
+        resource: ResourceName::nvidia(resource).unwrap(),
+        ids: vec![DeviceId::parse(id).unwrap()],
+    };
+    let (kubelet, listed) = watch::channel(Arc::new(vec![item("gpu", FIRST)]));
+    let (observer, metrics, _seeing) = observer_of(&node, Duration::from_secs(60), listed);
+    let named = || {
+        let text = metrics.render();
+        let lines = text.lines().filter(|line| line.contains(r#"container="main",namespace="team",pod="a""#));
+        let of = |name: &str| lines.clone().find(|line| line.starts_with(name)).map(str::to_owned);
+        (of("DCGM_FI_DEV_FB_USED{"), of("gpu_scheduler_agent_container"))
+    };
+    let observer = observer.look().await;
+    let (line, own) = named();
+    assert!(line.unwrap().contains(FIRST));
+    assert_eq!(own, None, "what it uses is not known without its pod");
+    kubelet.send_replace(Arc::new(vec![item("gpu.shared", &format!("{SECOND}::7"))]));
+    let observer = observer.look().await;
+    assert!(named().0.unwrap().contains(SECOND));
+    kubelet.send_replace(Arc::default());
+    let _observer = observer.look().await;
+    assert_eq!(named(), (None, None));
+    assert!(metrics.render().contains("DCGM_FI_DEV_FB_USED{"));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::inventory::{Card, Inventory};
 use crate::nvml::{Activity, Memory, Sample};
-use crate::usage::{CardUse, Holder};
+use crate::usage::{CardUse, Holder, having};
 
 /// The labels of a series.
 pub(super) type Labels = Vec<(&'static str, String)>;
@@ -50,7 +50,7 @@ impl Common<'_> {
         let holders = usage.map(|usage| usage.holders.as_slice()).unwrap_or_default();
         let split = !sample.instances.is_empty();
         let mut entities = vec![Entity {
-            labels: self.labels(card, None, if split { None } else { only(holders.iter()) }),
+            labels: self.labels(card, None, if split { None } else { having(holders.iter()) }),
             sample: Some(sample),
             memory: sample.memory.filter(|_| !split),
             activity: sample.activity.filter(|_| !split),
@@ -59,7 +59,7 @@ impl Common<'_> {
             let id = instance.gpu_instance;
             let on_it = holders.iter().filter(|holder| holder.gpu_instance == Some(id));
             entities.push(Entity {
-                labels: self.labels(card, Some(id), only(on_it)),
+                labels: self.labels(card, Some(id), having(on_it)),
                 sample: None,
                 memory: instance.memory,
                 activity: instance.activity,
@@ -95,11 +95,4 @@ impl Common<'_> {
         }
         labels
     }
-}
-
-/// The one container that has it. Where several share it, what is measured of the whole is nobody's.
-fn only<'a>(holders: impl Iterator<Item = &'a Holder>) -> Option<&'a Holder> {
-    let mut holders = holders.peekable();
-    let first = holders.next()?;
-    holders.all(|other| (&other.pod_uid, &other.container) == (&first.pod_uid, &first.container)).then_some(first)
 }

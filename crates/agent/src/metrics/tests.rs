@@ -12,17 +12,18 @@ use crate::fixtures::{card, mig_device};
 use crate::host::GpuMode;
 use crate::inventory::{Card, DeviceHealth, DeviceUuid, Inventory, Mig};
 use crate::nvml::{Activity, Instance, Memory, Sample};
-use crate::usage::{CardUse, Holder};
+use crate::usage::{CardUse, Holder, KnownBy};
 
 fn holder(pod: &str, gpu_instance: Option<u32>, used: u64) -> Holder {
     Holder {
-        pod_uid: PodUid::from(format!("uid-{pod}").as_str()),
+        pod_uid: Some(PodUid::from(format!("uid-{pod}").as_str())),
         namespace: "team".to_owned(),
         pod: pod.to_owned(),
         container: Some("main".to_owned()),
         gpu_instance,
         granted: Some(Mib(8192)),
         used: Some(Mib(used)),
+        by: KnownBy::Kubelet,
     }
 }
 

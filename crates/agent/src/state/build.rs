@@ -103,16 +103,17 @@ fn holders(holders: &[Holder]) -> Vec<HolderStatus> {
     };
     let mut merged: Vec<HolderStatus> = Vec::new();
     for holder in holders {
+        // The scheduler knows pods by their UIDs.
+        let Some(uid) = &holder.pod_uid else { continue };
         let (granted, used) = (holder.granted.map(|mib| mib.0), holder.used.map(|mib| mib.0));
-        let same =
-            |known: &&mut HolderStatus| known.pod_uid == *holder.pod_uid.0 && known.container == holder.container;
+        let same = |known: &&mut HolderStatus| known.pod_uid == *uid.0 && known.container == holder.container;
         match merged.iter_mut().find(same) {
             Some(known) => {
                 known.granted_mib = sum(known.granted_mib, granted);
                 known.used_mib = sum(known.used_mib, used);
             }
             None => merged.push(HolderStatus {
-                pod_uid: holder.pod_uid.to_string(),
+                pod_uid: uid.to_string(),
                 namespace: holder.namespace.clone(),
                 pod: holder.pod.clone(),
                 container: holder.container.clone(),
@@ -176,6 +177,7 @@ mod tests {
     use crate::host::GpuMode;
     use crate::inventory::Link;
     use crate::nvml::{Memory, Sample};
+    use crate::usage::KnownBy;
 
     fn round(cards: Vec<Card>) -> Round {
         let inventory = Inventory { driver_version: "570.86.15".to_owned(), cuda_version: None, cards };
@@ -193,13 +195,14 @@ mod tests {
 
     fn holder(pod: &str, gpu_instance: Option<u32>, granted: Option<u64>, used: Option<u64>) -> Holder {
         Holder {
-            pod_uid: PodUid::from(format!("uid-{pod}").as_str()),
+            pod_uid: Some(PodUid::from(format!("uid-{pod}").as_str())),
             namespace: "default".to_owned(),
             pod: pod.to_owned(),
             container: Some("main".to_owned()),
             gpu_instance,
             granted: granted.map(Mib),
             used: used.map(Mib),
+            by: KnownBy::Kubelet,
         }
     }
 
@@ -279,6 +282,13 @@ mod tests {
             (&written["holders"][0]["grantedMiB"], &written["holders"][0]["usedMiB"]),
             (&json!(19456), &json!(10))
         );
+    }
+
+    #[test]
+    fn a_holder_without_a_uid_is_not_told() {
+        let unseen = Holder { pod_uid: None, ..holder("b", None, None, None) };
+        let told = holders(&[holder("a", None, None, Some(0)), unseen]);
+        assert_eq!(told.iter().map(|holder| holder.pod.as_str()).collect::<Vec<_>>(), ["a"]);
     }
 
     #[test]

@@ -1,21 +1,23 @@
-//! Finds the container of a process among the node's pods.
+//! Finds containers among the node's pods: by what control groups name, and by what kubelet calls them.
 
 use std::collections::BTreeMap;
 
+use crate::checkpoint::Listed;
 use crate::host::ContainerRef;
 use crate::pods::NodePod;
 
-/// The pods of a node, by what control groups name.
+/// The pods of a node, by the names that others have for them.
 #[derive(Debug)]
-pub struct PodIndex<'a> {
+pub(super) struct PodIndex<'a> {
     pods: &'a [NodePod],
     by_container: BTreeMap<&'a str, (usize, usize)>,
     by_uid: BTreeMap<&'a str, usize>,
+    by_name: BTreeMap<(&'a str, &'a str), usize>,
 }
 
-/// Whose a process is: places in the list of pods and in the pod's list of containers.
+/// Whose a process or a device is: places in the list of pods and in the pod's list of containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub(super) struct Owner {
     /// The pod.
     pub pod: usize,
     /// The container; `None` where its id is not known yet.
@@ -27,15 +29,17 @@ impl<'a> PodIndex<'a> {
     pub fn new(pods: &'a [NodePod]) -> Self {
         let mut by_container = BTreeMap::new();
         let mut by_uid = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for (pod, known) in pods.iter().enumerate() {
             by_uid.insert(&*known.uid.0, pod);
+            by_name.insert((&*known.namespace, &*known.name), pod);
             for (container, known) in known.containers.iter().enumerate() {
                 if let Some(id) = &known.id {
                     by_container.insert(id.as_str(), (pod, container));
                 }
             }
         }
-        Self { pods, by_container, by_uid }
+        Self { pods, by_container, by_uid, by_name }
     }
 
     /// The pods.
@@ -54,5 +58,12 @@ impl<'a> PodIndex<'a> {
         // With one container there is no doubt, id or not.
         let only = self.pods[pod].containers.len() == 1;
         Some(Owner { pod, container: only.then_some(0) })
+    }
+
+    /// The container that kubelet lists; `None` if the API server has not shown it, or shows it no more.
+    pub fn listed(&self, item: &Listed) -> Option<Owner> {
+        let pod = *self.by_name.get(&(&*item.namespace, &*item.name))?;
+        let container = self.pods[pod].containers.iter().position(|known| known.name == item.container)?;
+        Some(Owner { pod, container: Some(container) })
     }
 }

@@ -86,7 +86,7 @@ pub struct Looking {
 impl Looking {
     pub fn round(&mut self, pods: &[NodePod]) -> Round {
         self.second += 10;
-        self.collector.round_at(pods, Duration::from_secs(self.second)).unwrap()
+        self.collector.round_at(pods, &[], Duration::from_secs(self.second)).unwrap()
     }
 }
 

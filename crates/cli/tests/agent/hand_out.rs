@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use gpu_scheduler_testbed::control_plane::wait::until;
 use gpu_scheduler_testbed::node::RealNodeOptions;
 use gpu_scheduler_testbed::objects::PodObject;
+use gpu_scheduler_testbed::usage::get;
 use k8s_openapi::api::core::v1::Container;
+use kube::api::DynamicObject;
 
 use super::bed::{Bed, NODE, share, shipped, visible, whole};
 
@@ -38,8 +41,9 @@ async fn whole_cards_and_shares() {
     assert!(told.contains("past the scheduler") && told.contains(&sees[0]), "{told}");
     assert_eq!((sees.len(), &sees), (1, &bed.booked("foreign", "main").await));
     assert!(sees != a && sees != first, "{sees:?}");
+    nobody_recorded_it_and_it_is_named(&bed, "foreign", &sees[0]).await;
 
-    for pod in ["first", "a", "b", "foreign"] {
+    for pod in ["first", "a", "b"] {
         bed.delete(pod).await;
     }
     bed.create([whole("all", 8)]).await;
@@ -74,6 +78,31 @@ async fn whole_cards_and_shares() {
 
     init_containers(&bed).await;
     bed.check().await;
+}
+
+/// A pod without a record and without a process on its card has its labels and is reported, by kubelet's word alone, until it
+/// is gone. It is deleted here.
+async fn nobody_recorded_it_and_it_is_named(bed: &Bed, pod: &str, uuid: &str) {
+    let holds = |state: &DynamicObject| {
+        let devices = state.data["status"]["devices"].as_array().unwrap();
+        let card = devices.iter().find(|device| device["uuid"] == uuid).unwrap();
+        card["holders"].as_array().unwrap().iter().find(|holder| holder["pod"] == pod).cloned()
+    };
+    let state = until(&bed.states(), NODE, "its card to be reported", |state| holds(state).is_some()).await.unwrap();
+    let holder = holds(&state).unwrap();
+    assert_eq!((&holder["container"], &holder["usedMiB"]), (&"main".into(), &0.into()));
+    assert!(holder.get("grantedMiB").is_none(), "no record grants it: {holder}");
+    // What was reported was measured in the same round.
+    let address = bed.agent.as_ref().unwrap().address();
+    let metrics = get(address, "/metrics").1;
+    let card = format!("UUID=\"{uuid}\"");
+    let own = format!("container=\"main\",namespace=\"default\",pod=\"{pod}\"");
+    let named = metrics.lines().filter(|line| line.starts_with("DCGM_FI_DEV_") && line.contains(&own));
+    assert!(named.clone().count() > 1 && named.clone().all(|line| line.contains(&card)), "{metrics}");
+    bed.delete(pod).await;
+    until(&bed.states(), NODE, "nobody to hold its card", |state| holds(state).is_none()).await.unwrap();
+    let metrics = get(address, "/metrics").1;
+    assert!(!metrics.contains(&format!("pod=\"{pod}\"")), "its series end: {metrics}");
 }
 
 /// App containers get cards out of their init containers' set. Which of them is kubelet's to say: it asks nobody where it

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_scheduler_engine::EvictReason;
 use gpu_scheduler_engine::model::{PodName, PodUid};
 
-use super::teller::EventDraft;
+use super::event::EventDraft;
 
 /// A pod that has to go.
 #[derive(Debug)]

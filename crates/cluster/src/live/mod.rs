@@ -7,9 +7,11 @@
 mod client;
 mod clock;
 mod election;
+mod event;
 mod eviction;
 mod fence;
 mod lease;
+mod right_of_way;
 mod spans;
 mod teller;
 mod term;

@@ -14,15 +14,13 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
+use super::event::{Event, EventDraft, Events};
+use super::right_of_way::RightOfWay;
 use super::writer::{NoAnswer, Writer, path, says_nothing};
 use crate::metrics::{Metrics, WriteKind, WriteResult};
 
 /// Writers that tell at the same time.
 const TELLERS: usize = 4;
-/// Longest note of an event, as kube-scheduler cuts it.
-const LONGEST_NOTE: usize = 1024;
-/// Events that may wait. Beyond that the oldest are counted, not told one by one.
-const MOST_EVENTS: usize = 20_000;
 
 /// Pause of a writer after something was not taken.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -67,21 +65,6 @@ pub struct Reporter {
     pub instance: String,
 }
 
-/// An event about a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EventDraft {
-    pub uid: PodUid,
-    pub pod: PodName,
-    pub warning: bool,
-    pub reason: String,
-    pub action: &'static str,
-    pub note: String,
-    /// Another pod that it is about.
-    pub related: Option<(PodUid, PodName)>,
-    /// The scheduler name that the pod calls us by.
-    pub profile: String,
-}
-
 /// What is to be written on a waiting pod, in one write.
 #[derive(Debug)]
 struct Say {
@@ -113,8 +96,9 @@ struct Desk {
     conditions: BTreeMap<PodUid, Say>,
     /// Pods of `conditions`, first come first served. May name pods that have nothing to say any more.
     order: VecDeque<PodUid>,
-    events: VecDeque<EventDraft>,
-    untold: u64,
+    events: Events,
+    /// Events that are being written.
+    telling: usize,
     /// Pods whose condition is being written.
     writing: BTreeMap<PodUid, Arc<Notify>>,
 }
@@ -124,14 +108,16 @@ struct Desk {
 pub(super) struct Teller {
     desk: Arc<Mutex<Desk>>,
     work: Arc<Notify>,
+    way: RightOfWay,
     writer: Writer,
     reporter: Reporter,
     metrics: Metrics,
 }
 
 impl Teller {
-    pub fn new(writer: Writer, reporter: Reporter, metrics: Metrics) -> Self {
-        Self { desk: Arc::default(), work: Arc::new(Notify::new()), writer, reporter, metrics }
+    /// Tells through `writer`, when `way` lets it.
+    pub fn new(writer: Writer, way: RightOfWay, reporter: Reporter, metrics: Metrics) -> Self {
+        Self { desk: Arc::default(), work: Arc::new(Notify::new()), way, writer, reporter, metrics }
     }
 
     fn desk(&self) -> std::sync::MutexGuard<'_, Desk> {
@@ -164,13 +150,7 @@ impl Teller {
 
     /// Something happened.
     pub fn event(&self, event: EventDraft) {
-        let mut desk = self.desk();
-        if desk.events.len() >= MOST_EVENTS {
-            desk.events.pop_front();
-            desk.untold += 1;
-        }
-        desk.events.push_back(event);
-        drop(desk);
+        self.desk().events.push(event, Timestamp::now());
         self.work.notify_one();
     }
 
@@ -195,7 +175,7 @@ impl Teller {
     /// Whether nothing is left to tell.
     pub fn idle(&self) -> bool {
         let desk = self.desk();
-        desk.conditions.is_empty() && desk.events.is_empty() && desk.writing.is_empty()
+        desk.conditions.is_empty() && desk.events.is_empty() && desk.telling == 0 && desk.writing.is_empty()
     }
 
     /// Tells until it is dropped.
@@ -206,6 +186,7 @@ impl Teller {
 
     async fn tell(self) {
         loop {
+            self.way.give().await;
             if let Some((uid, say)) = self.next_condition() {
                 let told = self.write_condition(&uid, &say).await;
                 self.written(uid, say, told);
@@ -214,16 +195,33 @@ impl Teller {
                 }
                 continue;
             }
-            let event = self.desk().events.pop_front();
-            match event {
-                Some(event) => self.write_event(&event).await,
-                None => self.work.notified().await,
+            let event = self.next_event();
+            let Some(event) = event else {
+                self.work.notified().await;
+                continue;
+            };
+            let again = self.write_event(&event).await == Told::Unsure;
+            {
+                let mut desk = self.desk();
+                desk.telling -= 1;
+                if again {
+                    desk.events.push_back(event);
+                }
             }
-            let untold = std::mem::take(&mut self.desk().untold);
-            if untold > 0 {
-                warn!(untold, "events about pods came faster than the API server took them; the oldest were left out");
+            if again {
+                sleep(AGAIN).await;
             }
         }
+    }
+
+    fn next_event(&self) -> Option<Event> {
+        let mut desk = self.desk();
+        let event = desk.events.pop()?;
+        desk.telling += 1;
+        if !desk.events.is_empty() {
+            self.work.notify_one();
+        }
+        Some(event)
     }
 
     /// The end of a write. What was not taken is said again, unless there is something newer to say; whoever hushes the
@@ -290,29 +288,10 @@ impl Teller {
         told
     }
 
-    async fn write_event(&self, event: &EventDraft) {
-        let now = Timestamp::now();
-        let mut body = json!({
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {
-                "name": format!("{}.{:x}", event.pod.name, now.as_nanosecond()),
-                "namespace": &*event.pod.namespace,
-            },
-            "eventTime": format!("{now:.6}"),
-            "type": if event.warning { "Warning" } else { "Normal" },
-            "reason": event.reason,
-            "action": event.action,
-            "note": cut(&event.note),
-            "regarding": reference(&event.uid, &event.pod),
-            "reportingController": event.profile,
-            "reportingInstance": self.reporter.instance,
-        });
-        if let Some((uid, pod)) = &event.related {
-            body["related"] = reference(uid, pod);
-        }
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.pod.namespace);
-        self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await;
+    async fn write_event(&self, event: &Event) -> Told {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.namespace());
+        let body = event.body(&self.reporter.instance);
+        self.write(WriteKind::Event, Method::POST, &path, "application/json", &body).await
     }
 
     /// Marks a pod as being disrupted and deletes it, under its UID. One that may not be deleted is not marked any more.
@@ -378,34 +357,6 @@ fn unscheduled(condition: &Condition) -> Value {
     json
 }
 
-/// A pod as an event refers to it.
-fn reference(uid: &PodUid, pod: &PodName) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "namespace": &*pod.namespace, "name": &*pod.name, "uid": &*uid.0})
-}
-
 fn seconds_now() -> String {
     format!("{:.0}", Timestamp::now())
-}
-
-/// As kube-scheduler cuts notes: at most 1,024 bytes, with ` ...` at the end where something is missing.
-fn cut(note: &str) -> String {
-    const MARK: &str = " ...";
-    if note.len() <= LONGEST_NOTE {
-        return note.to_owned();
-    }
-    let end = note.floor_char_boundary(LONGEST_NOTE - MARK.len());
-    format!("{}{MARK}", &note[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_notes_are_cut_at_a_character() {
-        assert_eq!(cut("short"), "short");
-        let cut_note = cut(&"ä".repeat(600));
-        assert_eq!(cut_note.len(), 1024);
-        assert!(cut_note.ends_with("ä ..."));
-    }
 }

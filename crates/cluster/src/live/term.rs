@@ -13,10 +13,12 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::clock::Clock;
+use super::event::EventDraft;
 use super::eviction::Eviction;
 use super::fence::Fence;
+use super::right_of_way::RightOfWay;
 use super::spans::{self, Spans};
-use super::teller::{EventDraft, Reporter, Teller, Told};
+use super::teller::{Reporter, Teller, Told};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
 use crate::driver::{
@@ -80,13 +82,15 @@ impl Term<'_> {
         watch_around(&mut tasks, &self.client, &inputs, &self.metrics);
         drop(inputs);
         let writer = Writer::new(self.writes, self.fence);
-        let teller = Teller::new(writer.clone(), self.reporter, self.metrics.clone());
+        let way = RightOfWay::default();
+        let teller = Teller::new(writer.clone(), way.clone(), self.reporter, self.metrics.clone());
         tasks.spawn(teller.clone().run());
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut desk = Desk {
             driver,
             clock: Clock::default(),
             writer,
+            way,
             teller,
             metrics: self.metrics,
             health: self.health,
@@ -178,6 +182,7 @@ struct Desk {
     driver: Driver,
     clock: Clock,
     writer: Writer,
+    way: RightOfWay,
     teller: Teller,
     metrics: Metrics,
     health: Health,
@@ -284,6 +289,7 @@ impl Desk {
         let (writer, teller, answers) = (self.writer.clone(), self.teller.clone(), self.answers.clone());
         let metrics = self.metrics.clone();
         let span = self.spans.bind(&order);
+        let passing = self.way.bind();
         self.tasks.spawn(async move {
             teller.hush(&order.uid).await;
             let answer = writer.bind(&order).await;
@@ -308,6 +314,7 @@ impl Desk {
                     warn!(pod = %order.pod, node = %order.node, why, "the answer to a bind is lost; reads it back");
                 }
             }
+            drop(passing);
             // Before the loop knows, so that a request never ends after its attempt.
             drop(span);
             let _ = answers.send(Input::BindAnswered { ticket: order.ticket, answer });

@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 
-.PHONY: gpu-check bench-agent help demo cluster test matrix soak bench lint fmt
+.PHONY: gpu-check bench-agent bench-live help demo cluster test matrix soak bench lint fmt
 
 help: ## list the targets
 	@printf 'usage: make TARGET\n\n'
@@ -83,6 +83,14 @@ gpu-check: ## what the agent makes of this machine's own NVIDIA cards; changes n
 
 bench: ## how many placements a second the engine decides
 	@scripts/bench
+
+# Who is measured on which beds: --help of `testbed bench` lists what else there is. An idle machine, and half an hour.
+BENCH_LIVE ?=
+
+bench-live: ## how fast pods are bound on a live control plane, beside kube-scheduler and a loop that only binds; writes docs/performance.md
+	@scripts/build-control-plane
+	$(CARGO) build --release --locked -p gpu-scheduler-cli -p gpu-scheduler-testbed
+	target/release/testbed bench --document docs/performance.md $(BENCH_LIVE)
 
 bench-agent: ## what a node's agent costs: a round over eight cards with a hundred processes, memory and CPU at rest, writes of ten thousand agents
 	@scripts/build-control-plane

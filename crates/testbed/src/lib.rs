@@ -16,6 +16,8 @@
 
 #[cfg(feature = "control-plane")]
 pub mod agent;
+#[cfg(feature = "control-plane")]
+pub mod bench;
 pub mod builders;
 #[cfg(feature = "control-plane")]
 pub mod checker;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
+use gpu_scheduler_testbed::bench;
 use gpu_scheduler_testbed::control_plane::{Access, ControlPlane, ControlPlaneError, KubeScheduler, Options};
 use gpu_scheduler_testbed::objects::{GpuModel, NodeObject};
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,6 +28,43 @@ struct Cli {
 enum Command {
     /// Start a cluster, print `ready` when it is usable, and run until SIGTERM or Ctrl-C
     Up(Up),
+    /// Measure a scheduler beside Kubernetes' own and beside what the API server allows, and print the tables
+    Bench(Bench),
+}
+
+#[derive(Debug, Args)]
+struct Bench {
+    /// The scheduler that is measured
+    #[arg(long, value_name = "PROGRAM", default_value = "target/release/gpu-scheduler")]
+    scheduler: PathBuf,
+
+    /// Who is measured
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = bench::Who::ALL)]
+    contenders: Vec<bench::Who>,
+
+    /// How many simulated nodes of eight cards; one bed after the other
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000,5000")]
+    nodes: Vec<usize>,
+
+    /// Pods of a backlog
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    pods: usize,
+
+    /// Pods a second that arrive
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "20,50,100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rates: Vec<u32>,
+
+    /// Seconds for which they do; 0: none arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=600))]
+    seconds: u32,
+
+    /// Pods of one more backlog of shares on the largest bed, by which memory is judged; 0: none
+    #[arg(long, value_name = "COUNT", default_value_t = 50_000)]
+    many: usize,
+
+    /// A document whose part between its marks is replaced by what was measured
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -58,8 +96,7 @@ struct Up {
 }
 
 fn main() -> ExitCode {
-    let Command::Up(args) = Cli::parse().command;
-    match run(args) {
+    match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -71,12 +108,18 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run(args: Up) -> anyhow::Result<()> {
+async fn run(command: Command) -> anyhow::Result<()> {
     // Before anything is started, so that no signal meets the default of ending without cleaning up.
     let mut terminate = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
+    let work = async {
+        match command {
+            Command::Up(args) => up(args).await,
+            Command::Bench(args) => measure(args).await,
+        }
+    };
     tokio::select! {
-        result = up(args) => result,
+        result = work => result,
         // Whatever `up` holds, started or half started, is dropped and thereby stopped.
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
@@ -118,6 +161,43 @@ async fn up(args: Up) -> anyhow::Result<()> {
     println!("Ctrl-C stops the cluster and removes all of it.");
     println!("ready");
     Err(cluster.ended().await.into())
+}
+
+/// One bed after the other; the tables of each as soon as there are.
+async fn measure(args: Bench) -> anyhow::Result<()> {
+    let scheduler = std::path::absolute(&args.scheduler).context("could not find the current folder")?;
+    // A document that cannot be written is known before an hour of measuring, not after it.
+    args.document.as_deref().map(|path| replace_measured(path, None)).transpose()?;
+    let largest = args.nodes.iter().max().copied();
+    let mut measured = String::new();
+    for nodes in args.nodes {
+        let settings = bench::Settings {
+            scheduler: scheduler.clone(),
+            contenders: args.contenders.clone(),
+            nodes,
+            pods: args.pods,
+            rates: args.rates.clone(),
+            seconds: args.seconds,
+            many: if Some(nodes) == largest { args.many } else { 0 },
+        };
+        let tables = bench::run(&settings).await?.to_markdown();
+        print!("{tables}");
+        measured.push_str(&tables);
+    }
+    args.document.as_deref().map(|path| replace_measured(path, Some(&measured))).transpose()?;
+    Ok(())
+}
+
+/// Writes what was measured between a document's marks; without it, looks whether that is possible.
+fn replace_measured(path: &std::path::Path, measured: Option<&str>) -> anyhow::Result<()> {
+    const MARKS: (&str, &str) = ("<!-- measured: make bench-live writes from here -->\n", "<!-- to here -->");
+    let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
+    let parts = text.split_once(MARKS.0).and_then(|(before, rest)| Some((before, rest.split_once(MARKS.1)?.1)));
+    let (before, after) =
+        parts.with_context(|| format!("{} lacks the lines {:?} and {:?}", path.display(), MARKS.0.trim(), MARKS.1))?;
+    let Some(measured) = measured else { return Ok(()) };
+    let text = format!("{before}{}\n{measured}{}{after}", MARKS.0, MARKS.1);
+    std::fs::write(path, text).with_context(|| format!("could not write {}", path.display()))
 }
 
 /// A file that goes when this is dropped.

@@ -18,10 +18,12 @@ mod headroom;
 mod node_ledger;
 mod peak;
 mod placement;
+mod shortage;
 
 pub use card::{Card, Closed, HoldKind, Holding, Overcommit, Room};
 pub(crate) use doubt::at_worst;
 pub use headroom::{CardRoom, Headroom};
 pub use node_ledger::{GpuUse, NodeLedger};
 pub use peak::{CardGrant, CardPeak, card_peaks};
-pub use placement::{Barred, CardChoice, ContainerPlacement, Placement, Shortage, place, share_candidates};
+pub use placement::{CardChoice, ContainerPlacement, Placement, place, share_candidates};
+pub use shortage::{Barred, Shortage};

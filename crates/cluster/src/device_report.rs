@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use gpu_scheduler_engine::model::{
-    CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Mib, Partition, Partitioning, PodUid,
+    CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Mib, Partition, Partitioning, PodUid, TopologyManager,
 };
 
 use crate::node::{MOST_CARDS, product};
-use crate::objects::{GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder};
+use crate::objects::{GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder, ReportedTopologyManager};
 use crate::problem::Finding;
 use crate::time;
 
@@ -40,6 +40,7 @@ pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> 
         node: metadata.name,
         updated_at,
         steered: status.agent.is_some_and(|a| a.hands_out),
+        topology_manager: status.topology_manager.and_then(|it| topology_manager(&it, findings)),
         devices: Vec::with_capacity(devices.len()),
     };
     let mut seen = BTreeSet::new();
@@ -65,6 +66,23 @@ pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> 
         }
     }
     Some(report)
+}
+
+/// What is missing has kubelet's default. What is not known is ignored whole: half of it would foretell something else.
+fn topology_manager(said: &ReportedTopologyManager, findings: &mut Vec<Finding>) -> Option<TopologyManager> {
+    let policy = if said.policy.is_empty() { Ok(Default::default()) } else { said.policy.parse() };
+    let scope = if said.scope.is_empty() { Ok(Default::default()) } else { said.scope.parse() };
+    let (field, unknown) = match (policy, scope) {
+        (Ok(policy), Ok(scope)) => return Some(TopologyManager { policy, scope }),
+        (Err(unknown), _) => ("policy", unknown),
+        (_, Err(unknown)) => ("scope", unknown),
+    };
+    findings.push(Finding::new(
+        format!("status.topologyManager.{field}"),
+        format!("{unknown}; kubelet is taken to align nothing"),
+        "check the agent and its version",
+    ));
+    None
 }
 
 fn read_device(
@@ -214,6 +232,30 @@ mod tests {
         let report = report.expect("a report");
         assert_eq!(report.devices.len(), 1);
         assert!(matches!(report.devices[0].card.health, Health::Unhealthy(_)));
+    }
+
+    #[test]
+    fn how_kubelet_aligns() {
+        use gpu_scheduler_engine::model::{TopologyManagerPolicy, TopologyManagerScope};
+        let known = |policy, scope| Some(TopologyManager { policy, scope });
+        let single = TopologyManagerPolicy::SingleNumaNode;
+        for (said, expected, findings) in [
+            (json!(null), None, &[][..]),
+            (json!({}), known(TopologyManagerPolicy::None, TopologyManagerScope::Container), &[]),
+            (json!({"policy": "single-numa-node", "scope": null}), known(single, TopologyManagerScope::Container), &[]),
+            (json!({"policy": "single-numa-node", "scope": "pod"}), known(single, TopologyManagerScope::Pod), &[]),
+            (json!({"policy": "strict", "scope": "pod"}), None, &["status.topologyManager.policy"]),
+            (json!({"policy": "restricted", "scope": "node"}), None, &["status.topologyManager.scope"]),
+        ] {
+            let object = json!({"metadata": {"name": "n"}, "status": {"updatedAt": "1970-01-01T00:00:05Z", "devices": [],
+                "topologyManager": said}});
+            let (report, found) = read(object);
+            assert_eq!(
+                (report.expect("a report").topology_manager, found.as_slice()),
+                (expected, &findings.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>()[..]),
+                "{said}"
+            );
+        }
     }
 
     #[test]

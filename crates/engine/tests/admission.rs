@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Run, bound, gpu_node, gpu_pod, group_name, report, whole};
-use gpu_scheduler_engine::model::{Pod, Timestamp};
+use common::{Run, bound, gpu_node, gpu_pod, group_name, report, share, whole};
+use gpu_scheduler_engine::model::{Pod, Timestamp, TopologyManager, TopologyManagerPolicy};
 use gpu_scheduler_engine::{Action, Outcome, PodPhase, Policy};
 
 /// A node of four cards, whose agent hands out by records or not.
@@ -36,6 +36,28 @@ fn those_that_ask_alike_are_bound_one_after_another() {
     assert_eq!(binds(&mut run), ["a", "two"]);
     admit(&mut run, gpu_pod("a", whole(1)));
     assert_eq!(binds(&mut run), ["b"]);
+}
+
+/// Which NUMA nodes kubelet chooses for one depends on what those before it got, whoever hands out the cards.
+#[test]
+fn where_kubelet_chooses_numa_nodes_all_that_ask_for_cards_are_bound_one_after_another() {
+    let policy = TopologyManagerPolicy::BestEffort;
+    for (topology, expected) in [
+        (Some(TopologyManager { policy, ..TopologyManager::default() }), &["a", "share"][..]),
+        (Some(TopologyManager::default()), &["a", "two", "share"]),
+        (None, &["a", "two", "share"]),
+    ] {
+        let mut run = Run::policy(Policy::BestFit);
+        let node = gpu_node("n", 4);
+        run.nodes([node.clone()]);
+        let mut report = report(&node, 1_000_000, 0);
+        report.topology_manager = topology;
+        run.report(report);
+        run.pods([gpu_pod("a", whole(1)), gpu_pod("two", whole(2)), gpu_pod("share", share(1000))]);
+        assert_eq!(binds(&mut run), expected);
+        admit(&mut run, gpu_pod("a", whole(1)));
+        assert_eq!(binds(&mut run).is_empty(), expected.contains(&"two"));
+    }
 }
 
 #[test]

@@ -147,7 +147,7 @@ proptest! {
         let ledger = node_of(&run).ledger();
         let open = ledger.cards().iter().all(|c| c.room().closed.is_none());
         prop_assume!(open);
-        let found = place(&request, ledger, |_| true, CardChoice::SmallestRemainder);
+        let found = place(&request, ledger, |_| true, CardChoice::SmallestRemainder, None);
         let possible = every_choice(&request, ledger.cards().len()).iter().any(|c| does(&request, ledger.cards(), c));
         prop_assert_eq!(found.is_ok(), possible, "{:?}", found);
         if let Ok(placement) = found {
@@ -185,7 +185,9 @@ fn foretold(run: &mut Run, wanted: Pod) -> Result<(), TestCaseError> {
     run.pods([wanted]);
     let request = request_of(run, &uid);
     let node = node_of(run);
-    let Ok(placement) = place(&request, node.ledger(), |_| true, CardChoice::SmallestRemainder) else { return Ok(()) };
+    let Ok(placement) = place(&request, node.ledger(), |_| true, CardChoice::SmallestRemainder, None) else {
+        return Ok(());
+    };
     let foreseen = node.headroom().after(node.ledger(), &placement.peaks(&request), 0, 0);
     run.settle();
     prop_assert!(run.node_of(&uid).is_some(), "it was placed a moment ago");

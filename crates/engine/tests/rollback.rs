@@ -75,7 +75,7 @@ fn try_to_place(what_if: &mut Transaction<'_>, pod: PodId, node: NodeId) {
         return;
     }
     let request = &what_if.class(entry.class).spec.gpu;
-    if let Ok(placement) = place(request, ledger, |_| true, CardChoice::SmallestRemainder) {
+    if let Ok(placement) = place(request, ledger, |_| true, CardChoice::SmallestRemainder, None) {
         what_if.place(pod, node, &placement);
     }
 }

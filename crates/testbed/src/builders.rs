@@ -209,5 +209,6 @@ pub fn mig_resource(profile: &str) -> String {
 pub fn idle_report(node: &str, cards: &[CardSpec], updated_at: Timestamp) -> DeviceReport {
     let idle =
         |card: &CardSpec| DeviceStatus { card: card.clone(), used: Mib(0), foreign: Mib(0), holders: Vec::new() };
-    DeviceReport { node: node.to_owned(), updated_at, steered: false, devices: cards.iter().map(idle).collect() }
+    let devices = cards.iter().map(idle).collect();
+    DeviceReport { node: node.to_owned(), updated_at, steered: false, topology_manager: None, devices }
 }

@@ -233,7 +233,13 @@ fn what_the_mix_cannot_use_is_fragmented() {
 #[test]
 fn foreign_memory_and_gone_cards_count() {
     let device = DeviceStatus { card: card("a", 0, "T4"), used: Mib(5000), foreign: Mib(5000), holders: Vec::new() };
-    let report = DeviceReport { node: "a".into(), updated_at: Timestamp(0), steered: false, devices: vec![device] };
+    let report = DeviceReport {
+        node: "a".into(),
+        updated_at: Timestamp(0),
+        steered: false,
+        topology_manager: None,
+        devices: vec![device],
+    };
     let mut engine = rested([
         node("a", vec![card("a", 0, "T4")]),
         pod("p", share(10_000)),

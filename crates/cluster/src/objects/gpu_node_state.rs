@@ -25,6 +25,8 @@ pub struct GpuNodeStateStatus {
     pub updated_at: Option<String>,
     /// Who wrote it.
     pub agent: Option<ReportingAgent>,
+    /// How the node's kubelet aligns devices to NUMA nodes; `None` where nobody told the agent.
+    pub topology_manager: Option<ReportedTopologyManager>,
     /// The cards; `None` where nothing is said about them yet, which is not the same as no cards.
     #[serde(deserialize_with = "optional_list")]
     pub devices: Option<Vec<ReportedDevice>>,
@@ -37,6 +39,18 @@ pub struct ReportingAgent {
     /// Whether it hands out the node's devices as well, by what records say.
     #[serde(deserialize_with = "nullable")]
     pub hands_out: bool,
+}
+
+/// kubelet's topology manager, in its own names.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReportedTopologyManager {
+    /// `none`, `best-effort`, `restricted` or `single-numa-node`.
+    #[serde(deserialize_with = "nullable")]
+    pub policy: String,
+    /// `container` or `pod`.
+    #[serde(deserialize_with = "nullable")]
+    pub scope: String,
 }
 
 /// A card.

@@ -14,6 +14,7 @@ mod workload;
 
 pub use gpu_node_state::{
     GpuNodeState, GpuNodeStateStatus, ReportedDevice, ReportedHolder, ReportedLink, ReportedPartition,
+    ReportedTopologyManager,
 };
 pub use lenient::{Quantities, RawQuantity, nullable};
 pub use meta::{ObjectMeta, OwnerReference};

@@ -3,6 +3,9 @@
 //! kubelet asks for devices without saying for which pod. An agent that hands out what records say can pair a call with a
 //! pod only while no other pod that asks for the same number of the same resource is on its way into the node. So the bind
 //! of such a pod waits until kubelet has admitted the one before it (`status.startTime`).
+//!
+//! Where kubelet chooses NUMA nodes, which ones it chooses for a pod depends on what pods before it got. There all pods that
+//! ask for whole cards, replicas or slices come to it in the order in which they were placed.
 
 use std::collections::VecDeque;
 
@@ -85,7 +88,8 @@ impl Engine {
         let entry = self.state.pod(pod)?;
         let node = entry.placed.as_ref()?.node;
         let ours = &self.state.class(entry.class).spec.gpu;
-        if ours.is_none() || !self.is_steered(node) {
+        let (steered, aligned) = (self.is_steered(node), self.is_aligned(node));
+        if ours.is_none() || !(steered || aligned) {
             return None;
         }
         self.state.node(node)?.pods().iter().copied().find(|other| {
@@ -93,13 +97,24 @@ impl Engine {
                 return false;
             };
             let bound = entry.placed.as_ref().is_some_and(|p| p.stage == Stage::Bound);
-            (bound || self.bindings.is_out(*other)) && asks_alike(ours, &self.state.class(entry.class).spec.gpu)
+            let theirs = &self.state.class(entry.class).spec.gpu;
+            let one_by_one = steered && asks_alike(ours, theirs) || aligned && has_node(ours) && has_node(theirs);
+            (bound || self.bindings.is_out(*other)) && one_by_one
         })
     }
 
     fn is_steered(&self, node: NodeId) -> bool {
         self.state.node(node).and_then(|n| n.report()).is_some_and(|report| report.steered)
     }
+
+    fn is_aligned(&self, node: NodeId) -> bool {
+        self.state.node(node).is_some_and(|n| n.topology_manager().is_some())
+    }
+}
+
+/// Whether kubelet looks at NUMA nodes for any of its devices.
+fn has_node(request: &GpuRequest) -> bool {
+    request.containers.iter().flat_map(|c| &c.demands).any(|d| !matches!(d, Demand::Share { .. }))
 }
 
 /// Whether kubelet may ask for a container of each in the same words.

@@ -60,7 +60,7 @@ pub(crate) fn find_cards(
     if class.spec.gpu.is_none() {
         return Ok(Placement::default());
     }
-    place(&class.spec.gpu, node.ledger(), eligible(state, class), choice)
+    place(&class.spec.gpu, node.ledger(), eligible(state, class), choice, node.topology_manager())
 }
 
 impl Profile {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::framework::{PluginName, VolumeReason};
-use crate::ledger::{Barred, Shortage};
+use crate::ledger::{Barred, NumaRoom, Shortage};
 use crate::model::{GpuRequest, Mib, RequestError, Symbol, Symbols};
 
 /// What a plugin says of a pod on a node.
@@ -214,6 +214,8 @@ impl Reason {
                 Shortage::Slices { profile, .. } => {
                     return Cow::Owned(format!("node(s) had too few free MIG slices {profile}"));
                 }
+                Shortage::Numa { chosen: None, .. } => "node(s) had no GPUs on NUMA nodes that kubelet would admit",
+                Shortage::Numa { .. } => "node(s) had too few free GPUs on the NUMA nodes that kubelet would choose",
                 Shortage::Combination => "node(s) had GPUs for each container but not for all together",
             },
             Self::GpusWithdrawn => "node(s) had GPUs that nobody hands out",
@@ -261,6 +263,12 @@ impl Reason {
                 | Shortage::ShareCards { asked, fitting: free, .. } => Some(u64::from(asked.saturating_sub(*free))),
                 Shortage::Memory { asked, free, .. } => Some(asked.saturating_sub(*free).0),
                 Shortage::Compute { asked, free, .. } => Some(u64::from(asked.saturating_sub(*free).0)),
+                Shortage::Numa { asked, chosen, nodes, .. } => {
+                    let within = nodes.iter().filter(|n| chosen.is_none_or(|set| set.contains(n.node)));
+                    let free = within.map(|n| n.free);
+                    let free = if chosen.is_some() { free.sum() } else { free.max().unwrap_or(0) };
+                    Some(u64::from(asked.saturating_sub(free)))
+                }
                 Shortage::MemoryUnknown => Some(0),
                 Shortage::NoGpu | Shortage::NoMatch | Shortage::NotShareable | Shortage::Combination => None,
             },
@@ -314,6 +322,19 @@ fn gpu_detail(shortage: &Shortage) -> Option<String> {
         Shortage::Seats { asked, free, total } => format!("{free} of {total} time-sliced GPUs have a free seat, {asked} asked"),
         Shortage::Slices { profile, asked, free, total } => {
             format!("{free} of {total} slices {profile} free, {asked} asked")
+        }
+        Shortage::Numa { policy, asked, chosen, nodes } => {
+            let tell = |n: &NumaRoom, free: u32| format!("NUMA node {} has {free} of {} free", n.node, n.total);
+            match chosen {
+                None => {
+                    let nodes: Vec<_> = nodes.iter().map(|n| tell(n, n.available)).collect();
+                    format!("topology manager policy {policy}, {asked} asked: {}", nodes.join(", "))
+                }
+                Some(set) => {
+                    let nodes: Vec<_> = nodes.iter().map(|n| tell(n, n.free)).collect();
+                    format!("topology manager policy {policy} takes {set} first, {asked} asked: {}", nodes.join(", "))
+                }
+            }
         }
         Shortage::NoGpu | Shortage::NoMatch | Shortage::NotShareable | Shortage::Combination => return None,
     })

@@ -12,10 +12,12 @@
 //! A device is named by card and, within it, by slice. What is not a GPU of one node (a claim's device)
 //! becomes one more [`HoldKind`] with a table of its own beside the cards.
 
+mod alignment;
 mod card;
 mod doubt;
 mod headroom;
 mod node_ledger;
+mod numa;
 mod peak;
 mod placement;
 mod shortage;
@@ -24,6 +26,7 @@ pub use card::{Card, Closed, HoldKind, Holding, Overcommit, Room};
 pub(crate) use doubt::at_worst;
 pub use headroom::{CardRoom, Headroom};
 pub use node_ledger::{GpuUse, NodeLedger};
+pub use numa::NumaSet;
 pub use peak::{CardGrant, CardPeak, card_peaks};
 pub use placement::{CardChoice, ContainerPlacement, Placement, place, share_candidates};
-pub use shortage::{Barred, Shortage};
+pub use shortage::{Barred, NumaRoom, Shortage};

@@ -5,12 +5,18 @@
 //! try is exact. App containers and sidecars run together and are placed first; an init container then
 //! prefers cards that the pod holds anyway, because kubelet hands an init container's devices on to the
 //! containers after it.
+//!
+//! Where the node's topology manager chooses NUMA nodes, a container gets cards of those that it is foretold to choose
+//! ([`numa`](crate::ledger::numa)). What comes first then has a say in what is left for the rest, so containers are placed in
+//! kubelet's order, and what an init container got goes on as kubelet hands it on.
 
 use smallvec::SmallVec;
 
+use crate::ledger::alignment::Alignment;
+use crate::ledger::numa::Affinity;
 use crate::ledger::shortage::share_shortage;
 use crate::ledger::{Barred, Card, CardGrant, CardPeak, HoldKind, NodeLedger, Shortage, card_peaks};
-use crate::model::{ContainerKind, Demand, GpuRequest, Mib, Partitioning, Percent, ShareMemory};
+use crate::model::{ContainerKind, Demand, GpuRequest, Mib, Partitioning, Percent, ShareMemory, TopologyManager};
 
 /// Tries of one device on one card before the search gives up on a node.
 const BUDGET: u32 = 512;
@@ -47,31 +53,39 @@ impl Placement {
     }
 }
 
-/// Places `request` on the cards that `eligible` lets through.
+/// Places `request` on the cards that `eligible` lets through, and that the `topology` manager of the node's kubelet would
+/// give.
 pub fn place(
     request: &GpuRequest,
     ledger: &NodeLedger,
     eligible: impl Fn(&Card) -> bool,
     choice: CardChoice,
+    topology: Option<TopologyManager>,
 ) -> Result<Placement, Shortage> {
-    if let Some(placement) = place_simply(request, ledger, &eligible, choice) {
+    let cards = ledger.cards();
+    let alignment = Alignment::of(topology, request, cards);
+    // For the usual pod, that of its one container is all there is to say.
+    let affinity = alignment.as_ref().map_or(Affinity::Anywhere, |it| it.affinity(0, &[]));
+    if let Some(placement) = place_simply(request, ledger, |card| eligible(card) && affinity.allows(card), choice) {
         return Ok(placement);
     }
-    let eligible: SmallVec<[bool; 16]> = ledger.cards().iter().map(eligible).collect();
     let mut search = Search {
         request,
-        cards: ledger.cards(),
-        eligible,
+        cards,
+        eligible: cards.iter().map(eligible).collect(),
         choice,
         placement: Placement { containers: request.containers.iter().map(|_| ContainerPlacement::default()).collect() },
         budget: BUDGET,
+        affinities: alignment.iter().flat_map(|_| &request.containers).map(|_| Affinity::Anywhere).collect(),
+        alignment,
+        dead_end: None,
     };
     // What no arrangement can give needs no search; it also bounds how many devices are looked for.
     if let Some(shortage) = search.lacking() {
         return Err(shortage);
     }
     let items = search.items();
-    if search.solve(&items, None) { Ok(search.placement) } else { Err(Shortage::Combination) }
+    if search.solve(&items, None) { Ok(search.placement) } else { Err(search.shortage()) }
 }
 
 /// The usual pod has one container with one demand, and needs no search: the same cards as [`Search`] finds.
@@ -126,12 +140,13 @@ pub fn share_candidates(
     Some((0_u16..).zip(ledger.cards()).filter(|(_, card)| fits(card)).map(|(at, _)| at).collect())
 }
 
-/// One device to find: container, demand, and whether it is the first of the demand.
+/// One device to find: container, demand, and whether it is the first of the demand, and of the container.
 #[derive(Debug, Clone, Copy)]
 struct Item {
     container: usize,
     demand: usize,
     first: bool,
+    opens: bool,
 }
 
 /// Orders the options of an item; the devices of one demand are taken in this order.
@@ -144,21 +159,31 @@ struct Search<'a> {
     choice: CardChoice,
     placement: Placement,
     budget: u32,
+    alignment: Option<Alignment<'a>>,
+    /// Where the devices of each container come from, after those before it were placed; empty without an alignment.
+    affinities: SmallVec<[Affinity; 2]>,
+    /// The first device that none could be found for: its container, and where its devices were to come from.
+    dead_end: Option<(usize, Affinity)>,
 }
 
 impl Search<'_> {
     fn items(&self) -> Vec<Item> {
         let mut order: Vec<usize> = (0..self.request.containers.len()).collect();
-        // Together running containers first, the largest first among them; then init containers.
-        order.sort_by_key(|at| {
-            let container = &self.request.containers[*at];
-            let init = container.kind == ContainerKind::Init;
-            (init, std::cmp::Reverse(if init { 0 } else { container.demands.iter().map(weight).max().unwrap_or(0) }))
-        });
+        // Together running containers first, the largest first among them; then init containers. Where NUMA nodes count,
+        // kubelet's order counts.
+        if self.alignment.is_none() {
+            order.sort_by_key(|at| {
+                let container = &self.request.containers[*at];
+                let init = container.kind == ContainerKind::Init;
+                let largest = container.demands.iter().map(weight).max().unwrap_or(0);
+                (init, std::cmp::Reverse(if init { 0 } else { largest }))
+            });
+        }
         let mut items = Vec::new();
         for container in order {
             for (demand, d) in self.request.containers[container].demands.iter().enumerate() {
-                items.extend((0..count(d)).map(|n| Item { container, demand, first: n == 0 }));
+                let opens = |n| n == 0 && demand == 0;
+                items.extend((0..d.count()).map(|n| Item { container, demand, first: n == 0, opens: opens(n) }));
             }
         }
         items
@@ -167,8 +192,14 @@ impl Search<'_> {
     fn solve(&mut self, items: &[Item], after: Option<Rank>) -> bool {
         let Some((item, rest)) = items.split_first() else { return true };
         let after = if item.first { None } else { after };
+        if item.opens
+            && let Some(alignment) = self.alignment
+        {
+            self.affinities[item.container] = alignment.affinity(item.container, &self.placement.containers);
+        }
         let mut failed: SmallVec<[u16; 8]> = SmallVec::new();
-        for (rank, grant) in self.options(*item) {
+        let options = self.options(*item);
+        for (rank, grant) in options {
             if after.is_some_and(|a| rank <= a) || !self.fits(item.container, &grant) {
                 continue;
             }
@@ -191,7 +222,20 @@ impl Search<'_> {
             self.placement.containers[item.container].grants.pop();
             failed.push(grant_card);
         }
+        if failed.is_empty() {
+            let affinity = self.affinities.get(item.container).copied().unwrap_or(Affinity::Anywhere);
+            self.dead_end.get_or_insert((item.container, affinity));
+        }
         false
+    }
+
+    /// What to say where the search came to nothing: what the NUMA nodes lack, if it ended for want of those.
+    fn shortage(&self) -> Shortage {
+        let numa = self
+            .alignment
+            .zip(self.dead_end)
+            .and_then(|(alignment, (container, affinity))| alignment.shortage(container, affinity, &self.eligible));
+        numa.unwrap_or(Shortage::Combination)
     }
 
     /// Whether two cards are the same to this pod: in equal state, and holding nothing of it.
@@ -201,6 +245,7 @@ impl Search<'_> {
         x.room() == y.room()
             && x.spec().memory == y.spec().memory
             && x.spec().partitioning == y.spec().partitioning
+            && (self.alignment.is_none() || x.spec().numa == y.spec().numa)
             && x.partitions().is_empty()
             && !held(a)
             && !held(b)
@@ -219,7 +264,7 @@ impl Search<'_> {
                 continue;
             }
             // An init container takes the pod's own cards first, in the order its other containers got them.
-            let own = if init { self.position_held(at) } else { 0 };
+            let own = if init && self.alignment.is_none() { self.position_held(at) } else { 0 };
             let mut push = |rank: (u32, u64), grant: CardGrant| {
                 let slice = grant.slice.unwrap_or(0);
                 options.push(((own, rank.0, rank.1, at, slice), grant));
@@ -244,8 +289,29 @@ impl Search<'_> {
                 }
             }
         }
+        if let Some(alignment) = self.alignment {
+            self.hand_on(alignment, item, &mut options);
+        }
         options.sort_by_key(|(rank, _)| *rank);
         options
+    }
+
+    /// Leaves what kubelet would give: first what the container has to use again, then devices of its NUMA nodes.
+    fn hand_on(&self, alignment: Alignment<'_>, item: Item, options: &mut Vec<(Rank, CardGrant)>) {
+        let demand = &self.request.containers[item.container].demands[item.demand];
+        let (_, mut reusable) = alignment.before(item.container, &self.placement.containers, demand);
+        let own = &self.placement.containers[item.container].grants;
+        reusable.retain(|unit| !own.iter().any(|grant| (grant.card, grant.slice) == *unit));
+        let affinity = match self.affinities[item.container] {
+            Affinity::On(_) if !alignment.binds(demand) => Affinity::Anywhere,
+            affinity => affinity,
+        };
+        options.retain_mut(|(rank, grant)| {
+            let again = reusable.contains(&(grant.card, grant.slice));
+            rank.0 = u32::from(!again);
+            let near = affinity.allows(&self.cards[usize::from(grant.card)]);
+            affinity != Affinity::Refused && if reusable.is_empty() { near } else { again }
+        });
     }
 
     /// A UUID may name a card, or one slice of it.
@@ -371,15 +437,6 @@ impl Search<'_> {
         });
         let free: u128 = cards.iter().map(|c| u128::from(c.room().memory.0)).sum();
         (asked > free).then_some(Shortage::Combination)
-    }
-}
-
-fn count(demand: &Demand) -> u32 {
-    match demand {
-        Demand::Cards { count }
-        | Demand::Share { count, .. }
-        | Demand::Seats { count }
-        | Demand::Slices { count, .. } => *count,
     }
 }
 

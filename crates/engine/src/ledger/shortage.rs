@@ -1,7 +1,9 @@
 //! Why a node's cards do not do.
 
-use crate::ledger::{Card, Closed};
-use crate::model::{Mib, Partitioning, Percent, ShareMemory};
+use smallvec::SmallVec;
+
+use crate::ledger::{Card, Closed, NumaSet};
+use crate::model::{Mib, Partitioning, Percent, ShareMemory, TopologyManagerPolicy};
 
 /// Cards that are not held and take nothing all the same, and memory that is used without being granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -102,8 +104,32 @@ pub enum Shortage {
         /// All of them.
         total: u32,
     },
+    /// There are enough, but not as kubelet's topology manager wants them.
+    Numa {
+        /// Its policy.
+        policy: TopologyManagerPolicy,
+        /// Devices asked.
+        asked: u32,
+        /// The NUMA nodes that it would choose; `None` where it would refuse the pod.
+        chosen: Option<NumaSet>,
+        /// What NUMA nodes have.
+        nodes: SmallVec<[NumaRoom; 2]>,
+    },
     /// Every container would fit alone, but not together.
     Combination,
+}
+
+/// Devices of one resource on a NUMA node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NumaRoom {
+    /// Its number.
+    pub node: u32,
+    /// All of them.
+    pub total: u32,
+    /// Those that kubelet would hand out. It does not know of shares, models and UUIDs.
+    pub available: u32,
+    /// Those that can be given.
+    pub free: u32,
 }
 
 impl Shortage {
@@ -116,7 +142,10 @@ impl Shortage {
             | Self::Seats { asked, total, .. }
             | Self::Slices { asked, total, .. } => asked > total,
             Self::Memory { asked, largest, .. } => asked > largest,
-            Self::Compute { .. } | Self::Combination => false,
+            Self::Numa { policy: TopologyManagerPolicy::SingleNumaNode, asked, nodes, .. } => {
+                nodes.iter().all(|node| *asked > node.total)
+            }
+            Self::Compute { .. } | Self::Numa { .. } | Self::Combination => false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Mib, PodUid, Timestamp};
+use crate::model::{Mib, PodUid, Timestamp, TopologyManager};
 
 /// Whether a card may be given to anybody.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -138,6 +138,9 @@ pub struct DeviceReport {
     /// records could be mixed up.
     #[serde(default)]
     pub steered: bool,
+    /// How the node's kubelet aligns devices to NUMA nodes, where the agent knows.
+    #[serde(default)]
+    pub topology_manager: Option<TopologyManager>,
     /// The cards.
     pub devices: Vec<DeviceStatus>,
 }

@@ -22,6 +22,7 @@ mod storage;
 mod symbols;
 mod taint;
 mod time;
+mod topology_manager;
 mod units;
 mod workload;
 
@@ -54,6 +55,7 @@ pub use storage::{
 pub use symbols::{Symbol, Symbols};
 pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, TolerationOperator};
 pub use time::{Millis, Timestamp};
+pub use topology_manager::{TopologyManager, TopologyManagerPolicy, TopologyManagerScope, UnknownName};
 pub(crate) use units::mul_div;
 pub use units::{Cost, Mib, MilliGpu, Percent, share_size};
 pub use workload::{DisruptionBudget, Workload, WorkloadKind, WorkloadName};

@@ -55,6 +55,17 @@ pub enum Demand {
     },
 }
 
+impl Demand {
+    /// How many devices.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Cards { count } | Self::Share { count, .. } | Self::Seats { count } | Self::Slices { count, .. } => {
+                *count
+            }
+        }
+    }
+}
+
 /// The demands of one container.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ContainerDemand {
@@ -106,24 +117,27 @@ pub enum GpuShape {
 }
 
 impl GpuRequest {
+    /// The most of what is `wanted` that is in use at once: by an init container beside the sidecars before it, or by
+    /// sidecars and app containers together.
+    pub(crate) fn peak(&self, wanted: impl Fn(&Demand) -> Option<u32>) -> u32 {
+        let (mut running, mut sidecars, mut peak) = (0_u32, 0_u32, 0_u32);
+        for container in &self.containers {
+            let own = container.demands.iter().filter_map(&wanted).fold(0_u32, u32::saturating_add);
+            match container.kind {
+                ContainerKind::App => running = running.saturating_add(own),
+                ContainerKind::Sidecar => {
+                    running = running.saturating_add(own);
+                    sidecars = sidecars.saturating_add(own);
+                }
+                ContainerKind::Init => peak = peak.max(sidecars.saturating_add(own)),
+            }
+        }
+        peak.max(running)
+    }
+
     /// The outline: the most cards that are in use at once.
     pub fn shape(&self) -> GpuShape {
-        let most = |wanted: fn(&Demand) -> Option<u32>| -> u32 {
-            let (mut running, mut sidecars, mut peak) = (0_u32, 0_u32, 0_u32);
-            for container in &self.containers {
-                let own = container.demands.iter().filter_map(wanted).fold(0_u32, u32::saturating_add);
-                match container.kind {
-                    ContainerKind::App => running = running.saturating_add(own),
-                    ContainerKind::Sidecar => {
-                        running = running.saturating_add(own);
-                        sidecars = sidecars.saturating_add(own);
-                    }
-                    ContainerKind::Init => peak = peak.max(sidecars.saturating_add(own)),
-                }
-            }
-            peak.max(running)
-        };
-        let cards = most(|d| if let Demand::Cards { count } = d { Some(*count) } else { None });
+        let cards = self.peak(|d| if let Demand::Cards { count } = d { Some(*count) } else { None });
         if cards > 0 {
             return GpuShape::Cards(cards);
         }
@@ -132,10 +146,11 @@ impl GpuRequest {
             _ => None,
         });
         if let Some((memory, compute)) = shares.max() {
-            let count = most(|d| if let Demand::Share { count, .. } = d { Some(*count) } else { None });
+            let count = self.peak(|d| if let Demand::Share { count, .. } = d { Some(*count) } else { None });
             return GpuShape::Share { memory, compute, count };
         }
-        match most(|d| if let Demand::Seats { count } | Demand::Slices { count, .. } = d { Some(*count) } else { None })
+        match self
+            .peak(|d| if let Demand::Seats { count } | Demand::Slices { count, .. } = d { Some(*count) } else { None })
         {
             0 => GpuShape::None,
             count => GpuShape::Fixed(count),

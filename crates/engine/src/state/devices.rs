@@ -104,11 +104,16 @@ impl State {
         let seen = |card: &Card| sees(node, card, &entry.uid);
         let matching = |card: &Card| wanted.contains(card.model()) && pinned(request, card);
         let ledger = node.ledger();
-        let fits = |eligible: &dyn Fn(&Card) -> bool| place(request, ledger, eligible, CardChoice::SmallestRemainder);
+        let aligned = |eligible: &dyn Fn(&Card) -> bool, topology| {
+            place(request, ledger, eligible, CardChoice::SmallestRemainder, topology)
+        };
+        let fits = |eligible: &dyn Fn(&Card) -> bool| aligned(eligible, None);
         let placement = if self.is_seen(node, pod) {
             fits(&seen).unwrap_or_else(|_| forced(request, ledger.cards(), seen))
         } else {
-            let somewhere = fits(&matching).or_else(|_| fits(&|_| true));
+            // Whoever bound it, kubelet chose the NUMA nodes.
+            let as_kubelet = aligned(&matching, node.topology_manager());
+            let somewhere = as_kubelet.or_else(|_| fits(&matching)).or_else(|_| fits(&|_| true));
             somewhere.unwrap_or_else(|_| forced(request, ledger.cards(), |_| false))
         };
         let allocation = super::pod_changes::record(&placement, request, ledger);

@@ -8,7 +8,7 @@ use crate::contract::Notice;
 use crate::ledger::{Card, Closed, Headroom, NodeLedger, Overcommit};
 use crate::model::{
     CardSpec, ClassId, CompiledTaint, DeviceReport, DeviceStatus, Models, Node, NodeId, Partitioning, PodId, PodUid,
-    Resources, Symbol, Symbols,
+    Resources, Symbol, Symbols, TopologyManager,
 };
 use crate::state::class::PortKey;
 use crate::state::groups::GroupId;
@@ -222,6 +222,10 @@ impl NodeState {
     pub fn report(&self) -> Option<&Arc<DeviceReport>> {
         self.report.as_ref()
     }
+    /// How its kubelet aligns devices to NUMA nodes, if it does.
+    pub fn topology_manager(&self) -> Option<TopologyManager> {
+        self.report.as_ref()?.topology_manager.filter(|it| it.aligns())
+    }
     /// The sum of its pods' requests.
     pub fn requested(&self) -> &Resources {
         &self.requested
@@ -267,12 +271,22 @@ impl NodeState {
     pub fn is_bare(&self) -> bool {
         self.bare
     }
-    /// Whether two bare nodes have the same cards and CPU. They may differ in names, labels, UUIDs and memory.
+    /// Whether two bare nodes have the same cards and CPU, and kubelets that would choose the same of them. They may differ in
+    /// names, labels, UUIDs and memory.
     pub fn is_twin_of(&self, other: &Self) -> bool {
-        let twins = self.bare && other.bare && self.group == other.group && self.headroom.cpu == other.headroom.cpu;
+        let twins = self.bare
+            && other.bare
+            && self.group == other.group
+            && self.headroom.cpu == other.headroom.cpu
+            && self.is_aligned_as(other);
         // The group says what the cards are: comparing them would fetch all that a score reads.
         debug_assert!(!twins || self.headroom.cards == other.headroom.cards, "{} and {}", self.name, other.name);
         twins
+    }
+    fn is_aligned_as(&self, other: &Self) -> bool {
+        let numa = |node: &Self| node.ledger.cards().iter().map(|c| c.spec().numa).collect::<SmallVec<[_; 16]>>();
+        let (topology, theirs) = (self.topology_manager(), other.topology_manager());
+        topology == theirs && (topology.is_none() || numa(self) == numa(other))
     }
     /// Number of its latest change.
     pub fn generation(&self) -> u64 {
@@ -297,6 +311,7 @@ impl NodeState {
             && self.affine == other.affine
             && self.voluminous == other.voluminous
             && self.measuring == other.measuring
+            && self.topology_manager() == other.topology_manager()
     }
     pub(super) fn ledger_mut(&mut self) -> &mut NodeLedger {
         &mut self.ledger

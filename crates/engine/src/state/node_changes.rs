@@ -163,6 +163,8 @@ impl State {
         // Where room is kept, who fits beside whom follows from all that is there, not only from what is free.
         let relaxes = change == Change::Relaxes || self.nominated_on(id).next().is_some();
         let node = self.nodes.at_mut(id.index());
+        // kubelet goes on to the next NUMA nodes when the first are taken.
+        let relaxes = relaxes || node.topology_manager().is_some();
         let (generation, relaxed, lowest) = (node.generation(), node.relaxed(), node.lowest_priority());
         let result = f(node);
         let news = node.refresh(self.generation, relaxes);

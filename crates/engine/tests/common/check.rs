@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use gpu_scheduler_engine::ledger::{Card, Closed, HoldKind};
-use gpu_scheduler_engine::model::{Mib, Partitioning, Percent, Resources};
+use gpu_scheduler_engine::model::{DeviceReport, Mib, Partitioning, Percent, Resources, TopologyManager};
 use gpu_scheduler_engine::state::{NodeState, State};
 use gpu_scheduler_engine::{Place, PodPhase};
 
@@ -185,9 +185,10 @@ pub fn pods(world: &World, at_rest: bool) {
             (None, PodPhase::Terminating) => assert!(pod.terminating, "{} is lost", pod.name),
             (None, PodPhase::Placed { bound: false, .. }) => {
                 let open = world.open.iter().any(|o| o.uid == pod.uid);
-                // An agent's node takes pods that ask alike one after another.
-                let steered = world.reports.values().any(|r| r.steered) && !world.open.is_empty();
-                let held = (world.holds && world.engine.next_wakeup().is_some()) || steered;
+                // An agent's node takes pods that ask alike one after another, and where NUMA nodes count, all of them.
+                let in_turn = |r: &DeviceReport| r.steered || r.topology_manager.is_some_and(TopologyManager::aligns);
+                let in_turn = world.reports.values().any(in_turn) && !world.open.is_empty();
+                let held = (world.holds && world.engine.next_wakeup().is_some()) || in_turn;
                 assert!(open || held || !at_rest, "{} is in flight, and nothing is open for it", pod.name);
             }
             (None, PodPhase::Waiting(place)) => {

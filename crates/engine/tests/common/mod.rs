@@ -153,6 +153,7 @@ pub fn report(node: &Node, at: u64, foreign: u64) -> DeviceReport {
         node: node.name.clone(),
         updated_at: Timestamp(at),
         steered: false,
+        topology_manager: None,
         devices: node.cards.iter().map(device).collect(),
     }
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use gpu_scheduler_engine::model::{
     Allocation, Assignment, CardSpec, Container, ContainerKind, Demand, DeviceReport, DeviceStatus, Effect, GrantKind,
     Health, Holder, HostPort, Mib, ModelPattern, Node, Partition, Partitioning, Pod, PodUid, PodVolume, Quantity,
-    StorageObject, Ticket, Timestamp, Toleration, VolumePlan,
+    StorageObject, Ticket, Timestamp, Toleration, TopologyManager, TopologyManagerPolicy, TopologyManagerScope,
+    VolumePlan,
 };
 use gpu_scheduler_engine::{Action, Config, Engine, Event, Outcome, PreBindStep, Step};
 
@@ -295,7 +296,12 @@ impl World {
             devices.pop();
         }
         let updated_at = Timestamp(self.now.0.saturating_sub(u64::from(op.age) * 1000));
-        let report = DeviceReport { node: name.clone(), updated_at, steered: updated_at.0.is_multiple_of(3), devices };
+        for device in &mut devices {
+            device.card.numa = Some(device.card.index / 2);
+        }
+        let steered = updated_at.0.is_multiple_of(3);
+        let topology_manager = topology_manager(updated_at.0 / 1000);
+        let report = DeviceReport { node: name.clone(), updated_at, steered, topology_manager, devices };
         self.reports.insert(name, report.clone());
         self.send(Event::DevicesReported(Box::new(report)));
     }
@@ -480,4 +486,17 @@ fn several_containers(name: &str, small: u64, size: u64) -> Pod {
         container("more", ContainerKind::App, with_compute(small / 2, 20)),
     ];
     pod
+}
+
+/// One of them all; every third time none.
+fn topology_manager(n: u64) -> Option<TopologyManager> {
+    let policy = match n % 6 {
+        0 => TopologyManagerPolicy::BestEffort,
+        1 => TopologyManagerPolicy::Restricted,
+        2 => TopologyManagerPolicy::SingleNumaNode,
+        3 => TopologyManagerPolicy::None,
+        _ => return None,
+    };
+    let scope = if n.is_multiple_of(4) { TopologyManagerScope::Pod } else { TopologyManagerScope::Container };
+    Some(TopologyManager { policy, scope })
 }

@@ -1,0 +1,325 @@
+//! Cards as kubelet's topology manager would give them: what is placed against a kubelet that tries everything.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{CARD, Run, bound, gpu_node, gpu_pod, pod, record, share, whole};
+use gpu_scheduler_engine::Policy;
+use gpu_scheduler_engine::ledger::{Card, CardChoice, HoldKind, Shortage, place};
+use gpu_scheduler_engine::model::{
+    Container, ContainerKind, DeviceReport, GpuRequest, GrantKind, Health, Node, Pod, TopologyManager,
+    TopologyManagerPolicy, TopologyManagerScope,
+};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use ContainerKind::{App, Init, Sidecar};
+use TopologyManagerPolicy::{BestEffort, None as NoPolicy, Restricted, SingleNumaNode};
+use TopologyManagerScope as Scope;
+
+/// A kubelet with some cards, as its device and topology managers see them.
+#[derive(Debug, Clone)]
+struct Kubelet {
+    topology: TopologyManager,
+    /// NUMA node, and whether it is well, by card.
+    cards: Vec<(Option<u32>, bool)>,
+    handed_out: BTreeSet<usize>,
+}
+
+/// A hint: NUMA nodes, and whether it is preferred. Without nodes it leaves the choice open.
+type Hint = (Option<BTreeSet<u32>>, bool);
+
+impl Kubelet {
+    fn available(&self) -> BTreeSet<usize> {
+        (0..self.cards.len()).filter(|at| self.cards[*at].1 && !self.handed_out.contains(at)).collect()
+    }
+
+    fn within(&self, cards: impl IntoIterator<Item = usize>, nodes: &BTreeSet<u32>) -> usize {
+        cards.into_iter().filter(|at| self.cards[*at].0.is_some_and(|n| nodes.contains(&n))).count()
+    }
+
+    /// What the device manager hints.
+    fn hints(&self, asked: usize, reusable: &BTreeSet<usize>) -> Vec<Hint> {
+        let nodes: Vec<u32> = self.cards.iter().filter_map(|c| c.0).collect::<BTreeSet<_>>().into_iter().collect();
+        if nodes.is_empty() {
+            return vec![(None, true)];
+        }
+        let sets: Vec<BTreeSet<u32>> = (1_usize..1 << nodes.len())
+            .map(|bits| (0..nodes.len()).filter(|i| bits >> i & 1 == 1).map(|i| nodes[i]).collect())
+            .collect();
+        let large = |set: &&BTreeSet<u32>| self.within(0..self.cards.len(), set) >= asked;
+        let least = sets.iter().filter(large).map(BTreeSet::len).min().unwrap_or(nodes.len());
+        let obtainable = self.available().union(reusable).count() >= asked;
+        let does = |set: &&BTreeSet<u32>| {
+            let all_again = reusable.iter().all(|at| self.cards[*at].0.is_none_or(|n| set.contains(&n)));
+            let again = self.within(reusable.iter().copied(), set);
+            obtainable && all_again && again + self.within(self.available(), set) >= asked
+        };
+        let hints: Vec<Hint> = sets.iter().filter(does).map(|set| (Some(set.clone()), set.len() == least)).collect();
+        // No way to have them is a hint as well: anywhere, and not preferred.
+        if hints.is_empty() { vec![(None, false)] } else { hints }
+    }
+
+    /// The topology manager's choice among the hints of one resource; `None`: it refuses.
+    fn choose(&self, hints: Vec<Hint>) -> Option<Hint> {
+        let number = |set: &BTreeSet<u32>| set.iter().map(|n| 1_u64 << n).sum::<u64>();
+        let mut hints = hints;
+        if self.topology.policy == SingleNumaNode {
+            hints.retain(|(nodes, preferred)| *preferred && nodes.as_ref().is_none_or(|set| set.len() == 1));
+        }
+        let best = hints
+            .into_iter()
+            .min_by_key(|(nodes, preferred)| (!preferred, nodes.as_ref().map(|set| (set.len(), number(set)))));
+        match self.topology.policy {
+            NoPolicy => Some((None, true)),
+            BestEffort => best,
+            Restricted | SingleNumaNode => best.filter(|(_, preferred)| *preferred),
+        }
+    }
+
+    /// Whether it would give each container exactly these cards, if the plugin may choose where kubelet leaves a choice.
+    fn gives(&mut self, containers: &[(ContainerKind, Vec<usize>)]) -> bool {
+        let mut reusable: BTreeSet<usize> = BTreeSet::new();
+        let of_pod = (self.topology.scope == Scope::Pod).then(|| self.hints(most_at_once(containers), &reusable));
+        for (kind, cards) in containers {
+            let hints = of_pod.clone().unwrap_or_else(|| self.hints(cards.len(), &reusable));
+            let Some((nodes, _)) = self.choose(hints) else { return false };
+            let again: Vec<usize> = cards.iter().copied().filter(|at| reusable.contains(at)).collect();
+            if again.len() < reusable.len().min(cards.len()) {
+                return false; // what is to be used again comes first
+            }
+            let fresh = || cards.iter().copied().filter(|at| !reusable.contains(at));
+            let near = nodes.as_ref().is_none_or(|set| self.within(fresh(), set) == fresh().count());
+            if !near || !fresh().all(|at| self.available().contains(&at)) {
+                return false;
+            }
+            self.handed_out.extend(fresh());
+            match kind {
+                Init => reusable.extend(cards),
+                App | Sidecar => reusable.retain(|at| !cards.contains(at)),
+            }
+        }
+        true
+    }
+}
+
+/// Devices that a pod is limited to, as Kubernetes counts them.
+fn most_at_once(containers: &[(ContainerKind, Vec<usize>)]) -> usize {
+    let lasting = containers.iter().filter(|(kind, _)| *kind != Init).map(|(_, cards)| cards.len()).sum();
+    let inits = (0..containers.len()).filter(|at| containers[*at].0 == Init).map(|at| {
+        let sidecars = containers[..at].iter().filter(|(kind, _)| *kind == Sidecar).map(|(_, cards)| cards.len());
+        containers[at].1.len() + sidecars.sum::<usize>()
+    });
+    inits.max().unwrap_or(0).max(lasting)
+}
+
+/// A node whose cards are on these NUMA nodes, and what its agent reports.
+fn node_with(numa: &[Option<u32>], topology: Option<TopologyManager>) -> (Node, DeviceReport) {
+    let mut node = gpu_node("n1", u32::try_from(numa.len()).expect("a few"));
+    for (card, numa) in node.cards.iter_mut().zip(numa) {
+        card.numa = *numa;
+    }
+    let report = DeviceReport { topology_manager: topology, ..common::report(&node, 1_000_000, 0) };
+    (node, report)
+}
+
+/// A pod of containers that ask for so many whole cards.
+fn several(name: &str, containers: &[(ContainerKind, u32)]) -> Pod {
+    let mut pod = pod(name);
+    let named = (0..).zip(containers).map(|(i, (kind, count))| {
+        let mut container = Container::new(format!("c{i}"), *kind, [].into());
+        container.gpu = vec![whole(*count)];
+        container
+    });
+    pod.containers = named.collect();
+    pod
+}
+
+/// All ways to give each container as many of the cards that are wholly free.
+fn every_choice(request: &GpuRequest, cards: &[Card]) -> Vec<Vec<(ContainerKind, Vec<usize>)>> {
+    let mut all = vec![Vec::new()];
+    for container in &request.containers {
+        let free = |set: &u32| (0..cards.len()).all(|at| set >> at & 1 == 0 || cards[at].room().whole);
+        let sets: Vec<Vec<usize>> = (0_u32..1 << cards.len())
+            .filter(|set| set.count_ones() == container.demands[0].count() && free(set))
+            .map(|set| (0..cards.len()).filter(|at| set >> at & 1 == 1).collect())
+            .collect();
+        let one_more = |done: &Vec<_>| -> Vec<Vec<_>> {
+            sets.iter().map(|set| [done.as_slice(), &[(container.kind, set.clone())]].concat()).collect()
+        };
+        all = all.iter().flat_map(one_more).collect();
+    }
+    all
+}
+
+/// How a card is before the pod comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Was {
+    Idle,
+    Whole,
+    Shared,
+    Sick,
+}
+
+fn was() -> impl Strategy<Value = Was> {
+    prop_oneof![4 => Just(Was::Idle), 2 => Just(Was::Whole), 2 => Just(Was::Shared), 1 => Just(Was::Sick)]
+}
+
+fn topology() -> impl Strategy<Value = TopologyManager> {
+    let policy = prop::sample::select(vec![NoPolicy, BestEffort, Restricted, SingleNumaNode, SingleNumaNode]);
+    let scope = prop::sample::select(vec![Scope::Container, Scope::Pod]);
+    (policy, scope).prop_map(|(policy, scope)| TopologyManager { policy, scope })
+}
+
+fn containers() -> impl Strategy<Value = Vec<(ContainerKind, u32)>> {
+    let one = (1_u32..5).prop_map(|count| vec![(App, count)]);
+    let kind = prop::sample::select(vec![App, Init, Sidecar]);
+    let some = prop::collection::vec((kind, 1_u32..3), 2..4).prop_map(|mut containers| {
+        // As in a pod: init containers and sidecars in any order, then the app's.
+        containers.sort_by_key(|(kind, _)| *kind == App);
+        containers
+    });
+    prop_oneof![one, some]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4000,
+        rng_seed: RngSeed::Fixed(29),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// What is placed, kubelet would give; and where it would give any cards that are free, some are placed.
+    #[test]
+    fn what_is_placed_is_what_kubelet_gives(
+        cards in prop::collection::vec((prop::option::weighted(0.95, 0_u32..3), was()), 1..6),
+        topology in topology(),
+        containers in containers(),
+    ) {
+        let numa: Vec<_> = cards.iter().map(|(numa, _)| *numa).collect();
+        let (node, mut report) = node_with(&numa, Some(topology));
+        for (device, (_, was)) in report.devices.iter_mut().zip(&cards) {
+            if *was == Was::Sick {
+                device.card.health = Health::Unhealthy("XID 79".into());
+            }
+        }
+        let mut run = Run::policy(Policy::Fgd);
+        run.nodes([node]).report(report);
+        let mut handed_out = BTreeSet::new();
+        for (at, (_, was)) in (0_u32..).zip(&cards) {
+            let (uuid, name) = (format!("GPU-n1-{at}"), format!("old{at}"));
+            match was {
+                Was::Whole => {
+                    handed_out.insert(at as usize);
+                    let on = record(GrantKind::Whole, &[(&uuid, at, CARD)]);
+                    run.pods([bound(gpu_pod(&name, whole(1)), "n1", Some(on))]);
+                }
+                Was::Shared => {
+                    let on = record(GrantKind::Share, &[(&uuid, at, 1000)]);
+                    run.pods([bound(gpu_pod(&name, share(1000)), "n1", Some(on))]);
+                }
+                Was::Idle | Was::Sick => {}
+            }
+        }
+        run.pods([several("a", &containers)]);
+        let kubelet = Kubelet {
+            topology,
+            cards: cards.iter().map(|(numa, was)| (*numa, *was != Was::Sick)).collect(),
+            handed_out,
+        };
+        let state = run.engine.state();
+        let request = state.class(state.pod_of(&"a".into()).expect("it was added").class).spec.gpu.clone();
+        let ledger = state.node_named("n1").expect("it was added").ledger();
+        let found = place(&request, ledger, |_| true, CardChoice::SmallestRemainder, Some(topology));
+        match &found {
+            Ok(placement) => {
+                let chosen: Vec<(ContainerKind, Vec<usize>)> = request
+                    .containers
+                    .iter()
+                    .zip(&placement.containers)
+                    .map(|(c, p)| (c.kind, p.grants.iter().map(|g| usize::from(g.card)).collect()))
+                    .collect();
+                prop_assert!(placement.containers.iter().flat_map(|c| &c.grants).all(|g| g.kind == HoldKind::Whole));
+                // Without a policy, whose the init containers' devices become is kubelet's choice and stands elsewhere.
+                prop_assert!(topology.policy == NoPolicy || kubelet.clone().gives(&chosen), "{chosen:?}");
+            }
+            Err(shortage) => {
+                let given = every_choice(&request, ledger.cards()).into_iter().find(|c| kubelet.clone().gives(c));
+                prop_assert!(given.is_none(), "{shortage:?}, and yet {given:?}");
+            }
+        }
+    }
+}
+
+/// What a node with two sockets of four cards says of a pod; the second numbers are cards in use on each socket.
+fn two_sockets(policy: TopologyManagerPolicy, used: [u32; 2], asked: u32) -> Result<Vec<u32>, (Shortage, bool)> {
+    let numa: Vec<_> = (0..8).map(|at| Some(at / 4)).collect();
+    let topology = TopologyManager { policy, scope: Scope::Container };
+    let (node, report) = node_with(&numa, Some(topology));
+    let mut run = Run::policy(Policy::Fgd);
+    run.nodes([node]).report(report);
+    for (socket, used) in (0_u32..).zip(used) {
+        for at in (socket * 4..).take(used as usize) {
+            let on = record(GrantKind::Whole, &[(&format!("GPU-n1-{at}"), at, CARD)]);
+            run.pods([bound(gpu_pod(&format!("old{at}"), whole(1)), "n1", Some(on))]);
+        }
+    }
+    run.pods([gpu_pod("a", whole(asked))]);
+    let state = run.engine.state();
+    let request = state.class(state.pod_of(&"a".into()).expect("it was added").class).spec.gpu.clone();
+    let ledger = state.node_named("n1").expect("it was added").ledger();
+    let found = place(&request, ledger, |_| true, CardChoice::SmallestRemainder, Some(topology));
+    found
+        .map(|placement| placement.containers[0].grants.iter().map(|g| u32::from(g.card)).collect())
+        .map_err(|shortage| (shortage.clone(), shortage.is_permanent()))
+}
+
+#[test]
+fn two_sockets_with_a_card_in_use_on_each() {
+    for policy in [Restricted, SingleNumaNode] {
+        let (shortage, permanent) = two_sockets(policy, [1, 1], 4).unwrap_err();
+        let Shortage::Numa { asked: 4, chosen: None, nodes, .. } = &shortage else { panic!("{shortage:?}") };
+        assert_eq!(nodes.iter().map(|n| (n.node, n.free, n.total)).collect::<Vec<_>>(), [(0, 3, 4), (1, 3, 4)]);
+        assert!(!permanent, "a release helps");
+        assert_eq!(two_sockets(policy, [1, 1], 3), Ok(vec![1, 2, 3]));
+        assert_eq!(two_sockets(policy, [1, 0], 4), Ok(vec![4, 5, 6, 7]));
+    }
+    assert_eq!(two_sockets(BestEffort, [1, 1], 4), Ok(vec![1, 2, 3, 5]));
+    assert_eq!(two_sockets(Restricted, [0, 1], 6), Ok(vec![0, 1, 2, 3, 5, 6]));
+    let (shortage, permanent) = two_sockets(SingleNumaNode, [0, 0], 6).unwrap_err();
+    assert!(permanent, "no socket has six: {shortage:?}");
+}
+
+/// kubelet takes NUMA node 0, where a card is free in its eyes and shared by the ledger. Once that is taken, it takes the next.
+#[test]
+fn a_share_is_nothing_that_kubelet_sees() {
+    let topology = TopologyManager { policy: SingleNumaNode, scope: Scope::Container };
+    let (node, report) = node_with(&[Some(0), Some(1)], Some(topology));
+    let mut run = Run::policy(Policy::Fgd);
+    run.nodes([node]).report(report);
+    assert_eq!(run.place(gpu_pod("share", share(1000))).as_deref(), Some("n1"));
+    assert_eq!(run.place(gpu_pod("a", whole(1))), None);
+    assert!(
+        run.message("a").contains("takes NUMA node 0 first, 1 asked: NUMA node 0 has 0 of 1 free"),
+        "{}",
+        run.message("a")
+    );
+    run.delete("share").settle();
+    assert_eq!(run.devices_of("a"), ["GPU-n1-0"]);
+}
+
+/// What takes room may let a pod in that waits: kubelet goes on to the next NUMA node.
+#[test]
+fn a_pod_that_waits_is_looked_at_again_when_another_takes_room() {
+    let topology = TopologyManager { policy: SingleNumaNode, scope: Scope::Container };
+    let (node, report) = node_with(&[Some(0), Some(0), Some(1), Some(1)], Some(topology));
+    let mut run = Run::policy(Policy::Fgd);
+    run.nodes([node]).report(report);
+    run.place(gpu_pod("share", share(1000)));
+    assert_eq!(run.place(gpu_pod("pair", whole(2))), None);
+    assert_eq!(run.place(gpu_pod("one", whole(1))).as_deref(), Some("n1"));
+    assert_eq!(run.devices_of("one"), ["GPU-n1-1"]);
+    assert_eq!(run.devices_of("pair"), ["GPU-n1-2", "GPU-n1-3"], "{}", run.message("pair"));
+}

@@ -1,13 +1,17 @@
 //! `node` and `report`: how a node and what its agent says are written.
 
-use gpu_scheduler_engine::model::{CardSpec, Effect, Health, Mib, Node, Partition, Partitioning, Quantity, Taint};
+use gpu_scheduler_engine::model::{
+    CardSpec, Effect, Health, Mib, Node, Partition, Partitioning, Quantity, Taint, TopologyManager,
+    TopologyManagerScope,
+};
 
 use crate::builders::NodeBuilder;
 use crate::words::{Args, duration, list, mib, pairs, parse};
 
-const NODE_KEYS: &str = "cpu= memory= pods= gpus= model= gpu-memory= seats= labels= taints= cordoned allocatable.NAME=";
+const NODE_KEYS: &str =
+    "cpu= memory= pods= gpus= model= gpu-memory= seats= numa-nodes= labels= taints= cordoned allocatable.NAME=";
 const CARD_KEYS: &str =
-    "uuid= model= memory= seats= mig= unhealthy= gone, and in a report used= foreign= holder=POD:MEMORY";
+    "uuid= model= memory= seats= mig= numa= unhealthy= gone, and in a report used= foreign= holder=POD:MEMORY";
 const MODEL: &str = "NVIDIA-A100-SXM4-80GB";
 
 /// An indented line with the number of its line.
@@ -23,6 +27,7 @@ pub(crate) struct CardLine {
     model: Option<String>,
     memory: Option<Option<Mib>>,
     partitioning: Option<Partitioning>,
+    numa: Option<u32>,
     unhealthy: Option<String>,
     pub gone: bool,
     pub used: Mib,
@@ -38,6 +43,7 @@ impl CardLine {
         line.uuid = args.take("uuid")?;
         line.model = args.take("model")?;
         line.memory = args.take("memory")?.map(|text| memory(&text)).transpose()?;
+        line.numa = args.parse("numa", "a NUMA node such as 0")?;
         line.unhealthy = args.take("unhealthy")?;
         line.gone = args.flag("gone");
         if let Some(seats) = args.parse("seats", "a number of at least 2")? {
@@ -64,6 +70,7 @@ impl CardLine {
         set(&mut card.uuid, &self.uuid);
         set(&mut card.model, &self.model);
         card.memory = self.memory.unwrap_or(card.memory);
+        card.numa = self.numa.or(card.numa);
         if let Some(partitioning) = &self.partitioning {
             card.partitioning = partitioning.clone();
         }
@@ -122,6 +129,11 @@ fn node_keys(args: &mut Args, lines: &[CardLine]) -> Result<Node, String> {
             builder = builder.card(index, |card| card.partitioning = Partitioning::TimeSliced { seats });
         }
     }
+    if let Some(nodes) = args.parse::<u32>("numa-nodes", "a number of at least 1")? {
+        for index in 0..count {
+            builder = builder.card(index, |card| card.numa = (index * nodes).checked_div(count));
+        }
+    }
     for line in lines {
         if line.index >= count || line.gone || !line.holders.is_empty() || line.foreign > Mib(0) {
             return Err(format!("card {}: a node has cards 0 to gpus-1; use and loss belong in a report", line.index));
@@ -167,6 +179,8 @@ pub(crate) struct Report {
     pub node: String,
     /// How old it is, in milliseconds.
     pub age: u64,
+    /// How the node's kubelet aligns devices, by the agent's word.
+    pub topology_manager: Option<TopologyManager>,
     /// Cards of a node that is not known yet.
     pub cards: Vec<CardSpec>,
     pub lines: Vec<CardLine>,
@@ -177,9 +191,18 @@ pub(crate) fn report(line: usize, mut args: Args, children: Vec<Child>) -> Resul
     let lines = card_lines(children)?;
     let keys = |args: &mut Args| -> Result<Report, String> {
         let age = args.take("age")?.map_or(Ok(0), |t| duration(&t))?;
+        let topology_manager = args.take("topology-manager")?.map(|text| topology_manager(&text)).transpose()?;
         let described = node_keys(args, &[])?;
-        Ok(Report { node: described.name, age, cards: described.cards, lines })
+        Ok(Report { node: described.name, age, topology_manager, cards: described.cards, lines })
     };
-    let report = keys(&mut args).and_then(|r| args.finish("age= gpus= model= gpu-memory=").map(|()| r));
+    let report = keys(&mut args)
+        .and_then(|r| args.finish("age= topology-manager= gpus= model= gpu-memory= numa-nodes=").map(|()| r));
     report.map_err(|what| (line, what))
+}
+
+/// `single-numa-node`, or `restricted/pod` with its scope.
+fn topology_manager(text: &str) -> Result<TopologyManager, String> {
+    let (policy, scope) = text.split_once('/').unwrap_or((text, TopologyManagerScope::default().as_str()));
+    let wrong = |what: gpu_scheduler_engine::model::UnknownName| format!("topology-manager: {what}");
+    Ok(TopologyManager { policy: policy.parse().map_err(wrong)?, scope: scope.parse().map_err(wrong)? })
 }

@@ -124,6 +124,7 @@ impl World {
         }
         let updated_at = Timestamp(self.now.0.saturating_sub(report.age));
         let mut devices = idle_report(&report.node, &cards, updated_at);
+        devices.topology_manager = report.topology_manager;
         for line in &report.lines {
             let device = devices.devices.iter_mut().find(|d| d.card.index == line.index);
             let device = device.ok_or_else(|| format!("node {} has no card {}", report.node, line.index))?;
@@ -195,9 +196,17 @@ impl World {
         let cards: Vec<CardSpec> =
             reported.or_else(|| self.nodes.get(node).map(|n| n.cards.clone())).unwrap_or_default();
         let allocation = text.map(|t| record::read(t, node, &cards)).transpose()?;
+        let admitted = self.admission(node);
         let object = self.object_mut(name)?;
+        object.pod.started_at = object.pod.started_at.or(admitted);
         object.pod.assignment = Some(Assignment { node: node.to_owned(), allocation });
         self.show_pod(name)
+    }
+
+    /// When kubelet admits what is bound to the node now: at once, where somebody waits for that.
+    fn admission(&self, node: &str) -> Option<Timestamp> {
+        let aligns = self.reports.get(node).and_then(|r| r.topology_manager).is_some_and(|it| it.aligns());
+        aligns.then_some(self.now)
     }
 
     pub fn echo(&mut self, name: &str) -> Result<(), String> {
@@ -261,6 +270,7 @@ impl World {
             self.tell(Event::ActionFinished { ticket: bind.ticket, outcome: Outcome::Failed(why.to_owned()) });
             return Ok(());
         }
+        let admitted = self.admission(&bind.node);
         let object = self.pods.get_mut(name).filter(|o| o.pod.uid == bind.uid && !o.finished);
         let alive = object.is_some();
         if let Some(object) = object {
@@ -272,6 +282,7 @@ impl World {
                     ));
                 }
                 _ => {
+                    object.pod.started_at = object.pod.started_at.or(admitted);
                     object.pod.assignment = Some(Assignment { node: bind.node, allocation: Some(bind.allocation) });
                 }
             }

@@ -167,7 +167,7 @@ impl History {
         let extra = if self.below(2) == 0 {
             ""
         } else {
-            self.pick(&["cordoned", "taints=k:NoSchedule", "pods=3", "gpu-memory=unknown", "seats=2"])
+            self.pick(&["cordoned", "taints=k:NoSchedule", "pods=3", "gpu-memory=unknown", "seats=2", "numa-nodes=2"])
         };
         let mut lines = vec![format!("node {name} gpus={gpus} {extra}")];
         match self.below(4) {
@@ -180,7 +180,9 @@ impl History {
 
     fn report(&mut self, node: &str) -> Vec<String> {
         let age = self.pick(&["", "", "age=12m"]);
-        let mut lines = vec![format!("report {node} {age}")];
+        let topology = self.pick(&["", "", "best-effort", "restricted/pod", "single-numa-node"]);
+        let topology = if topology.is_empty() { String::new() } else { format!("topology-manager={topology}") };
+        let mut lines = vec![format!("report {node} {age} {topology}")];
         let holder = self.about("  card 0 holder=POD:20Gi");
         let change = self.pick(&["gone", "unhealthy=x", "foreign=5Gi", "uuid=GPU-new", "memory=unknown"]);
         match self.below(3) {

@@ -46,7 +46,7 @@ pub struct Unit {
     pub id: DeviceId,
     /// The card that it is (on).
     pub card: GpuUuid,
-    /// The card's NUMA node, where the machine says.
+    /// The card's NUMA node, where the machine says; none for seats of shares.
     pub numa: Option<u32>,
 }
 

@@ -176,6 +176,9 @@ fn replicated(resource: Resource, inventory: &Inventory, config: &Config) -> Res
 }
 
 /// Seats for shares, on all cards that are not partitioned.
+///
+/// They have no NUMA node. A share is placed by the memory that cards have left, which kubelet knows nothing of; a topology
+/// manager would take the seats of the lowest NUMA node until they are used up, whatever the records say.
 fn share_seats(
     inventory: &Inventory,
     seats: SeatRules,
@@ -190,7 +193,7 @@ fn share_seats(
             warnings.push(OfferWarning::MemoryUnknown(card.uuid.clone()));
             continue;
         }
-        units.extend(several(&unit_of(card), seats.on(card)));
+        units.extend(several(&Unit { numa: None, ..unit_of(card) }, seats.on(card)));
     }
     Ok(Some(Resource { name: ResourceName::gpu().shared()?, hold: Hold::Share, units }))
 }

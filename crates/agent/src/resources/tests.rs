@@ -155,3 +155,19 @@ fn names() {
     }
     assert!(ResourceName::nvidia(&long).unwrap().shared().is_err(), "it grows too long");
 }
+
+#[test]
+fn seats_for_shares_alone_have_no_numa_node() {
+    let slicing = "sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}";
+    let mixed = || node(vec![partitioned(0, &["1g.10gb"])]);
+    let seats = SeatRules { per_card: 4, by_mps: false };
+    for (inventory, text, expected) in [
+        (node(vec![card(0)]), "", &[("nvidia.com/gpu", Some(0)), ("nvidia.com/gpu.shared", None)][..]),
+        (node(vec![card(0)]), slicing, &[("nvidia.com/gpu.shared", Some(0))]),
+        (mixed(), "flags: {migStrategy: mixed}", &[("nvidia.com/mig-1g.10gb", Some(0))]),
+    ] {
+        let offer = offer(&inventory, &config(text), seats).unwrap();
+        let found: Vec<_> = offer.resources.iter().map(|it| (it.name.as_str(), it.units[0].numa)).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+}

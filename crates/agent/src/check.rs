@@ -61,6 +61,7 @@ pub fn check(options: &AgentOptions) -> Result<String, CheckError> {
         return Err(CheckError::NoCards);
     }
     tell_cards(&mut text, &round);
+    tell_topology(&mut text, options, &round);
     line(&mut text, format_args!("\nlabels"));
     for (name, value) in labels(&round.inventory, &round.facts, &LabelOptions::from(&*config)) {
         line(&mut text, format_args!("  {name}={value}"));
@@ -87,13 +88,14 @@ fn tell_cards(text: &mut String, round: &Round) {
         line(
             text,
             format_args!(
-                "  {} {} {}: {used} of {} MiB used, {} links, {} MIG devices",
+                "  {} {} {}: {used} of {} MiB used, {} links, {} MIG devices, {}",
                 card.index.0,
                 card.uuid,
                 card.name,
                 card.memory.0,
                 card.links.len(),
-                card.mig.devices().len()
+                card.mig.devices().len(),
+                card.numa_node.map_or_else(|| "no NUMA node".to_owned(), |node| format!("NUMA node {node}"))
             ),
         );
     }
@@ -104,6 +106,20 @@ fn tell_cards(text: &mut String, round: &Round) {
     }
     for (call, count) in &round.failed_calls {
         line(text, format_args!("  {call} failed {count} times"));
+    }
+}
+
+/// What kubelet makes of the cards' NUMA nodes, as far as the agent was told.
+fn tell_topology(text: &mut String, options: &AgentOptions, round: &Round) {
+    match options.observe.topology_manager {
+        Some(known) => line(text, format_args!("kubelet's topology manager: {known}")),
+        None => {
+            line(text, format_args!("kubelet's topology manager: not told (--kubelet-config), taken for policy none"))
+        }
+    }
+    let unplaced = round.inventory.cards.iter().filter(|card| card.numa_node.is_none()).count();
+    if options.observe.topology_manager.is_some_and(|known| known.aligns()) && unplaced > 0 {
+        line(text, format_args!("warning: {unplaced} cards have no NUMA node in sysfs, so kubelet cannot align them"));
     }
 }
 

@@ -28,6 +28,7 @@ pub mod report;
 pub mod resources;
 pub mod sharing;
 pub mod state;
+pub mod topology_manager;
 pub mod usage;
 
 #[cfg(test)]

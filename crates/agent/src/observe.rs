@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpu_scheduler_engine::model::TopologyManager;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -32,6 +33,8 @@ pub struct ObserveOptions {
     pub collect: CollectOptions,
     /// Whether the node's devices are handed out by the scheduler's records too.
     pub hands_out: bool,
+    /// How the node's kubelet aligns devices to NUMA nodes, where that is known.
+    pub topology_manager: Option<TopologyManager>,
     /// How often.
     pub interval: Duration,
     /// How long a look may take before the driver counts as silent.
@@ -73,7 +76,7 @@ impl Observer {
             arrived: collector.xid_arrived(),
             collector: Some(collector),
             looking: None,
-            instance: Instance::new(options.hands_out),
+            instance: Instance::new(options.hands_out, options.topology_manager),
             options,
             pods,
             listed,

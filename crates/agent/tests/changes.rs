@@ -52,7 +52,7 @@ fn a_lost_card_costs_itself_and_comes_back() {
     assert_eq!(unhealthy(&lost), BTreeMap::from([(FIRST.to_owned(), "GPU is lost".to_owned())]));
     assert_eq!(lost.inventory, before.inventory, "it is still what it was");
     assert_eq!(lost.samples.keys().map(GpuUuid::as_str).collect::<Vec<_>>(), [SECOND]);
-    let report = status(&lost, &Instance::new(true), &LabelOptions::default());
+    let report = status(&lost, &Instance::new(true, None), &LabelOptions::default());
     assert_eq!((report.devices[0].health, report.devices[0].used_memory_mib), ("Unhealthy", None));
     assert_eq!(report.devices[1].health, "Healthy");
     assert_eq!(unhealthy(&looking.round(&[])).len(), 1);
@@ -277,6 +277,7 @@ fn observer_of(
         node: "n1".to_owned(),
         collect: node.options(),
         hands_out: true,
+        topology_manager: None,
         interval: Duration::from_secs(10),
         patience,
     };

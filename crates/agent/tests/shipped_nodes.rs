@@ -36,8 +36,12 @@ fn seen(name: &str, mig_strategy: MigStrategy) -> String {
     for (key, value) in labels(&round.inventory, &round.facts, &options) {
         text += &format!("{key}={value}\n");
     }
-    let instance =
-        Instance { id: "instance".to_owned(), started_at: "2026-11-29T10:00:00Z".to_owned(), hands_out: true };
+    let instance = Instance {
+        id: "instance".to_owned(),
+        started_at: "2026-11-29T10:00:00Z".to_owned(),
+        hands_out: true,
+        topology_manager: None,
+    };
     let report = status(&round, &instance, &options);
     text += &format!("\n# status\n{}\n", serde_json::to_string_pretty(&report).unwrap());
     let metrics = Metrics::new(MetricsOptions { node: "n1".to_owned(), hostname_label: HostnameLabel::Capital });

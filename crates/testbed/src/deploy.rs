@@ -273,4 +273,32 @@ mod tests {
             assert!(config.contains(&line), "{line}");
         }
     }
+    #[test]
+    fn the_lines_of_the_agent_that_are_left_out_fit_in() {
+        let text = include_str!("../../../deploy/agent/40-agent.yaml");
+        for (mark, arguments) in [
+            ("#mps ", &["--mps-for-shares"][..]),
+            ("#mig ", &["--mig-strategy=mixed", "--partition"]),
+            ("#numa ", &["--kubelet-config=/host/kubelet-config.yaml"]),
+        ] {
+            let objects: Vec<DynamicObject> = serde_saphyr::from_multiple(&text.replace(mark, "")).unwrap();
+            let pod = &objects[0].data["spec"]["template"]["spec"];
+            let container = &pod["containers"][0];
+            let list = |value: &serde_json::Value| value.as_array().unwrap().clone();
+            for argument in arguments {
+                assert!(list(&container["args"]).contains(&(*argument).into()), "{argument}");
+            }
+            let volumes: Vec<_> = list(&pod["volumes"]).into_iter().map(|volume| volume["name"].clone()).collect();
+            let mounts: Vec<_> = list(&container["volumeMounts"]).into_iter().map(|it| it["name"].clone()).collect();
+            assert_eq!(mounts, volumes, "{mark}");
+        }
+        let numa: Vec<DynamicObject> = serde_saphyr::from_multiple(&text.replace("#numa ", "")).unwrap();
+        let pod = &numa[0].data["spec"]["template"]["spec"];
+        let named = |list: &serde_json::Value| {
+            list.as_array().unwrap().iter().find(|it| it["name"] == "kubelet-config").unwrap().clone()
+        };
+        let mount = named(&pod["containers"][0]["volumeMounts"]);
+        assert_eq!((&mount["mountPath"], &mount["readOnly"]), (&"/host/kubelet-config.yaml".into(), &true.into()));
+        assert_eq!(named(&pod["volumes"])["hostPath"]["type"], "File");
+    }
 }

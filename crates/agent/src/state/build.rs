@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status};
+use gpu_scheduler_engine::model::TopologyManager;
+
+use super::document::{
+    AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status, TopologyManagerStatus,
+};
 use crate::collect::Round;
 use crate::inventory::{Card, DeviceHealth, DeviceUuid, Inventory, LinkPeer, Mig, MigDevice};
 use crate::labels::{LabelOptions, SharingStrategy, product};
@@ -17,12 +21,15 @@ pub struct Instance {
     pub started_at: String,
     /// Whether it hands out the node's devices by the scheduler's records.
     pub hands_out: bool,
+    /// How the node's kubelet aligns devices to NUMA nodes, where it knows.
+    pub topology_manager: Option<TopologyManager>,
 }
 
 impl Instance {
     /// This process, beginning now.
-    pub fn new(hands_out: bool) -> Self {
-        Self { id: uuid::Uuid::new_v4().to_string(), started_at: seconds(jiff::Timestamp::now()), hands_out }
+    pub fn new(hands_out: bool, topology_manager: Option<TopologyManager>) -> Self {
+        let started_at = seconds(jiff::Timestamp::now());
+        Self { id: uuid::Uuid::new_v4().to_string(), started_at, hands_out, topology_manager }
     }
 }
 
@@ -44,6 +51,7 @@ pub fn status(round: &Round, instance: &Instance, options: &LabelOptions) -> Sta
             version: env!("CARGO_PKG_VERSION").to_owned(),
             hands_out: instance.hands_out,
         },
+        topology_manager: instance.topology_manager.map(TopologyManagerStatus::from),
         gpus: devices.len(),
         total_memory_mib: devices.iter().map(|device| device.total_memory_mib).sum(),
         used_memory_mib: devices.iter().filter_map(|device| device.used_memory_mib).sum(),
@@ -168,7 +176,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use gpu_scheduler_engine::model::{Mib, PodUid};
+    use gpu_scheduler_engine::model::{Mib, PodUid, TopologyManagerPolicy, TopologyManagerScope};
     use serde_json::json;
 
     use super::*;
@@ -207,7 +215,15 @@ mod tests {
     }
 
     fn written(round: &Round, options: &LabelOptions) -> serde_json::Value {
-        let instance = Instance { id: "i".to_owned(), started_at: "2026-11-29T10:00:00Z".to_owned(), hands_out: true };
+        let instance = Instance {
+            id: "i".to_owned(),
+            started_at: "2026-11-29T10:00:00Z".to_owned(),
+            hands_out: true,
+            topology_manager: Some(TopologyManager {
+                policy: TopologyManagerPolicy::SingleNumaNode,
+                scope: TopologyManagerScope::Container,
+            }),
+        };
         serde_json::to_value(status(round, &instance, options)).unwrap()
     }
 
@@ -231,6 +247,7 @@ mod tests {
             json!({
                 "updatedAt": "", "driverVersion": "570.86.15",
                 "agent": {"instance": "i", "startedAt": "2026-11-29T10:00:00Z", "version": env!("CARGO_PKG_VERSION"), "handsOut": true},
+                "topologyManager": {"policy": "single-numa-node", "scope": "container"},
                 "gpus": 1, "totalMemoryMiB": 81920, "usedMemoryMiB": 20480,
                 "devices": [{
                     "index": 0, "uuid": "GPU-0", "model": "NVIDIA-A100-SXM4-80GB",
@@ -325,7 +342,7 @@ mod tests {
     #[test]
     fn annotations_are_sums() {
         let round = round(vec![card(0), card(1)]);
-        let status = status(&round, &Instance::new(true), &LabelOptions::default());
+        let status = status(&round, &Instance::new(true, None), &LabelOptions::default());
         let expected = [("gpu-scheduler/memory-total", "163840"), ("gpu-scheduler/memory-used", "0")];
         assert_eq!(annotations(&status), expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     }

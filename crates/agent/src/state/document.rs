@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpu_scheduler_engine::model::TopologyManager;
 use serde::Serialize;
 
 /// The annotations of the node.
@@ -17,6 +18,9 @@ pub struct Status {
     pub driver_version: String,
     /// Who writes.
     pub agent: AgentStatus,
+    /// How the node's kubelet aligns devices to NUMA nodes, where the agent was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_manager: Option<TopologyManagerStatus>,
     /// How many cards there are.
     pub gpus: usize,
     /// Memory of all cards.
@@ -60,6 +64,21 @@ pub struct AgentStatus {
     pub version: String,
     /// Whether it hands out the node's devices by the scheduler's records.
     pub hands_out: bool,
+}
+
+/// kubelet's topology manager, in its own names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TopologyManagerStatus {
+    /// `topologyManagerPolicy`.
+    pub policy: &'static str,
+    /// `topologyManagerScope`.
+    pub scope: &'static str,
+}
+
+impl From<TopologyManager> for TopologyManagerStatus {
+    fn from(known: TopologyManager) -> Self {
+        Self { policy: known.policy.as_str(), scope: known.scope.as_str() }
+    }
 }
 
 /// A card.

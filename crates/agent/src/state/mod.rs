@@ -15,7 +15,9 @@ mod writer_tests;
 pub(crate) use backoff::Backoff;
 pub use build::{Instance, annotations, status};
 pub use cadence::{Cadence, Report, Wait};
-pub use document::{AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status};
+pub use document::{
+    AgentStatus, Annotations, DeviceStatus, HolderStatus, LinkStatus, PartitionStatus, Status, TopologyManagerStatus,
+};
 pub use other::Others;
 pub use trouble::Target;
 pub use writer::{Desired, Writer, run};

@@ -14,6 +14,7 @@ const WATTS: f64 = 10.0;
 pub(super) fn moved(old: &Status, new: &Status) -> bool {
     old.driver_version != new.driver_version
         || old.agent != new.agent
+        || old.topology_manager != new.topology_manager
         || old.devices.len() != new.devices.len()
         || old.devices.iter().zip(&new.devices).any(|(old, new)| device_moved(old, new))
 }
@@ -58,6 +59,8 @@ fn optional<T: Copy>(old: Option<T>, new: Option<T>, moved: impl Fn(T, T) -> boo
 
 #[cfg(test)]
 pub(super) mod tests {
+    use gpu_scheduler_engine::model::TopologyManager;
+
     use super::super::document::AgentStatus;
     use super::*;
 
@@ -97,6 +100,7 @@ pub(super) mod tests {
                 version: "v".to_owned(),
                 hands_out: true,
             },
+            topology_manager: None,
             gpus: 1,
             total_memory_mib: 80_000,
             used_memory_mib: 10_000,
@@ -107,11 +111,12 @@ pub(super) mod tests {
     #[test]
     fn what_moves() {
         type Change = fn(&mut Status);
-        let cases: [(&str, Change, bool); 22] = [
+        let cases: [(&str, Change, bool); 23] = [
             ("nothing", |_| {}, false),
             ("time", |s| s.updated_at = "now".to_owned(), false),
             ("driver", |s| s.driver_version = "580".to_owned(), true),
             ("agent", |s| s.agent.instance = "j".to_owned(), true),
+            ("topology manager", |s| s.topology_manager = Some(TopologyManager::default().into()), true),
             ("a card less", |s| s.devices.clear(), true),
             ("0.9 % of memory", |s| s.devices[0].used_memory_mib = Some(10_799), false),
             ("1 % of memory", |s| s.devices[0].used_memory_mib = Some(10_800), true),

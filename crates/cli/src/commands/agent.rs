@@ -19,9 +19,11 @@ use gpu_scheduler_agent::nvml::DEFAULT_PATH;
 use gpu_scheduler_agent::observe::{DEFAULT_PATIENCE, ObserveOptions};
 use gpu_scheduler_agent::resources::SeatRules;
 use gpu_scheduler_agent::sharing::mps::MpsOptions;
+use gpu_scheduler_agent::topology_manager::{KubeletConfigError, KubeletSource};
 use gpu_scheduler_cluster::config::{LogFormat, LogLevel, Logging};
 use gpu_scheduler_cluster::live::clients;
 use gpu_scheduler_cluster::serve::{CertificateFiles, Listen};
+use gpu_scheduler_engine::model::{TopologyManager, TopologyManagerPolicy, TopologyManagerScope};
 use tokio::sync::watch;
 use tracing::info;
 use tracing_subscriber::layer::Identity;
@@ -59,6 +61,8 @@ pub struct Args {
     configuration: Configuration,
     #[command(flatten)]
     sharing: Sharing,
+    #[command(flatten)]
+    kubelet: Kubelet,
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
@@ -111,6 +115,21 @@ struct Sharing {
     /// The MPS control daemon
     #[arg(long, value_name = "PROGRAM", default_value = "nvidia-cuda-mps-control")]
     mps_control: PathBuf,
+}
+
+/// How kubelet aligns devices to NUMA nodes, which the scheduler has to know: it places pods where kubelet would.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "kubelet's topology manager (docs/agent.md)")]
+struct Kubelet {
+    /// kubelet's configuration file, of which topologyManagerPolicy and topologyManagerScope are read
+    #[arg(long, value_name = "FILE")]
+    kubelet_config: Option<PathBuf>,
+    /// Its policy, whatever the file says: none, best-effort, restricted or single-numa-node
+    #[arg(long, value_name = "POLICY")]
+    topology_manager_policy: Option<TopologyManagerPolicy>,
+    /// Its scope, whatever the file says: container or pod
+    #[arg(long, value_name = "SCOPE")]
+    topology_manager_scope: Option<TopologyManagerScope>,
 }
 
 /// Where things are on the node.
@@ -166,7 +185,8 @@ struct Pages {
 
 /// Runs until SIGTERM or SIGINT.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let options = options(args).map_err(Failure::WrongUse)?;
+    let kubelet = kubelet(&args.kubelet).map_err(|problem| Failure::Failed(problem.into()))?;
+    let options = options(args, kubelet).map_err(Failure::WrongUse)?;
     if args.check {
         let found = check(&options).map_err(|problem| Failure::Failed(problem.into()))?;
         return print(&found).map_err(Failure::Failed);
@@ -198,7 +218,7 @@ async fn serve(args: &Args, options: AgentOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options(args: &Args) -> anyhow::Result<AgentOptions> {
+fn options(args: &Args, topology_manager: Option<TopologyManager>) -> anyhow::Result<AgentOptions> {
     let (places, sharing, pages) = (&args.places, &args.sharing, &args.pages);
     let variable = |name: &str| std::env::var(name).ok();
     let (disabled, enabled) = (variable("DP_DISABLE_HEALTHCHECKS"), variable("DP_ENABLE_HEALTHCHECKS"));
@@ -215,6 +235,7 @@ fn options(args: &Args) -> anyhow::Result<AgentOptions> {
                 quiet: DEFAULT_QUIET,
             },
             hands_out: !args.observe_only,
+            topology_manager,
             interval: Duration::from_secs(args.interval),
             patience: DEFAULT_PATIENCE,
         },
@@ -251,6 +272,15 @@ fn options(args: &Args) -> anyhow::Result<AgentOptions> {
             certificate: certificate.map(|(certificate, key)| CertificateFiles { certificate, key }),
         },
     })
+}
+
+fn kubelet(args: &Kubelet) -> Result<Option<TopologyManager>, KubeletConfigError> {
+    KubeletSource {
+        file: args.kubelet_config.clone(),
+        policy: args.topology_manager_policy,
+        scope: args.topology_manager_scope,
+    }
+    .read()
 }
 
 fn files(args: &Configuration) -> ConfigFiles {

@@ -10,6 +10,7 @@ mod cost;
 mod daemon_set;
 mod hand_out;
 mod health;
+mod numa;
 mod observe;
 mod partition;
 mod restarts;

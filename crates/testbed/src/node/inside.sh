@@ -2,9 +2,10 @@
 #
 #   $1  the node's folder
 #   $2  the folder of Kubernetes' programs
+#   $3  how many NUMA nodes there are, 0: as many as the machine has
 
 set -e
-folder=$1 programs=$2
+folder=$1 programs=$2 numa_nodes=$3
 
 # /proc is still the machine's: it knows us by the number that others there know us by.
 read -r pid _ </proc/self/stat
@@ -23,6 +24,21 @@ setting kernel/panic 10
 setting kernel/panic_on_oops 1
 setting kernel/keys/root_maxkeys 1000000
 setting kernel/keys/root_maxbytes 25000000
+
+# NUMA nodes as sysfs shows them, with the machine's processors dealt out to them. The kubelet counts them there.
+if [ "$numa_nodes" -gt 0 ]; then
+    node=0
+    while [ "$node" -lt "$numa_nodes" ]; do
+        mkdir -p "$folder/numa/node$node/hugepages"
+        echo "Node $node MemTotal: 4194304 kB" >"$folder/numa/node$node/meminfo"
+        node=$((node + 1))
+    done
+    for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
+        number=${cpu##*cpu}
+        ln -s "$cpu" "$folder/numa/node$((number % numa_nodes))/cpu$number"
+    done
+    mount --bind "$folder/numa" /sys/devices/system/node
+fi
 
 # Before what may cover the place where they lie.
 mount --bind "$programs" "$folder/bin"

@@ -4,10 +4,11 @@
 #   $1  the node's folder; its last part names the node's control groups
 #   $2  the folder of Kubernetes' programs
 #   $3  what runs inside, as the first process
+#   $4  how many NUMA nodes there are inside, 0: as many as the machine has
 #
 # Prints the process id of that first process, as it is seen from here, once all is in place.
 
-folder=$1 programs=$2 inside=$3
+folder=$1 programs=$2 inside=$3 numa_nodes=$4
 group=${folder##*/}
 
 hierarchies() {
@@ -34,7 +35,7 @@ make_groups() {
 }
 
 # Returns when the last process inside has ended: the first process of a namespace takes all others with it.
-make_groups && unshare --mount --pid --fork --propagation private -- sh -c "$inside" node "$folder" "$programs"
+make_groups && unshare --mount --pid --fork --propagation private -- sh -c "$inside" node "$folder" "$programs" "$numa_nodes"
 status=$?
 
 # Nobody may be there any more to read what goes wrong from here on.

@@ -99,7 +99,8 @@ impl RealNode {
         let programs = Programs::find()?;
         let access = cluster.access_for(&User::node(&options.name).name)?;
         let kubernetes = cluster.binaries().kubernetes(kubelet::NAME);
-        let surroundings = Surroundings::create(kubernetes.parent().expect("a program is in a folder"))?;
+        let surroundings =
+            Surroundings::create(kubernetes.parent().expect("a program is in a folder"), options.numa_nodes)?;
         let how_to_start = Kubelet::prepare(&surroundings, &programs, &access, cluster.authority(), &options)?;
         let containerd = Containerd::start(&surroundings, &programs).await?;
 

@@ -1,6 +1,7 @@
 //! What a real node is made of.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 
 use serde_json::{Map, Value};
 
@@ -22,6 +23,9 @@ pub struct RealNodeOptions {
     pub name: String,
     /// Labels of the node object, beside those that the kubelet sets.
     pub labels: BTreeMap<String, String>,
+    /// NUMA nodes that the kubelet finds; `None`: the machine's own. Cards of a described node have theirs from its
+    /// description, and the kubelet ignores those that it does not know.
+    pub numa_nodes: Option<NonZeroU8>,
     /// How the kubelet aligns what it gives a pod to NUMA nodes.
     pub topology_manager_policy: TopologyManagerPolicy,
     /// Further top-level fields of the `KubeletConfiguration`; they win over ours.
@@ -35,6 +39,7 @@ impl RealNodeOptions {
         Self {
             name: name.to_owned(),
             labels: BTreeMap::new(),
+            numa_nodes: None,
             topology_manager_policy: TopologyManagerPolicy::default(),
             kubelet_config: Map::new(),
         }

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZeroU8;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,9 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Makes them. `programs` is the folder of Kubernetes' programs, which are in `bin` of [`folder`](Self::folder) inside.
-    pub(super) fn create(programs: &Path) -> Result<Self, NodeError> {
+    /// Makes them. `programs` is the folder of Kubernetes' programs, which are in `bin` of [`folder`](Self::folder) inside;
+    /// sysfs has so many NUMA nodes inside, the machine's own where none are said.
+    pub(super) fn create(programs: &Path, numa_nodes: Option<NonZeroU8>) -> Result<Self, NodeError> {
         let temporary = temporary("gpu-scheduler-node-")?;
         let folder = temporary.path();
         for name in ["bin", "run", "lib/kubelet", "lib/containerd", "log", "tmp", "cni"] {
@@ -47,6 +49,7 @@ impl Surroundings {
             .args(["-c", KEEPER, "node-keeper"])
             .args([folder, programs])
             .arg(INSIDE)
+            .arg(numa_nodes.map_or(0, NonZeroU8::get).to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -9,6 +9,7 @@ pub mod config;
 pub mod dialect;
 pub mod driver;
 pub mod dump;
+pub mod exchange;
 pub mod journal;
 pub mod live;
 pub mod metrics;

@@ -22,6 +22,13 @@ impl Default for Times {
     }
 }
 
+impl Times {
+    /// How long an attempt may take that has to be through `within` this time.
+    pub fn patience(&self, within: Duration) -> Duration {
+        within.min(self.retry * 2)
+    }
+}
+
 /// A Lease as it stands on the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
@@ -46,8 +53,15 @@ pub enum Wish {
     Take(Record),
     /// It is ours: renew it, if it is still this version.
     Renew(Record),
-    /// Somebody else holds it.
-    Wait,
+}
+
+/// What a write to the Lease is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To begin a term.
+    Acquire,
+    /// To go on with this one.
+    Renew,
 }
 
 /// One candidate's view.
@@ -65,11 +79,11 @@ impl Election {
         Self { identity, lease, observed: None }
     }
 
-    /// What to do, having seen this at `now`.
-    pub fn look(&mut self, now: Instant, current: Option<Record>) -> Wish {
+    /// What to do, having seen this at `now`; `None` while somebody else holds it.
+    pub fn look(&mut self, now: Instant, current: Option<Record>) -> Option<Wish> {
         let Some(record) = current else {
             self.observed = None;
-            return Wish::Create;
+            return Some(Wish::Create);
         };
         // Another version of the object is no sign of life: anybody may write a label.
         let same = |known: &Record| Record { version: record.version.clone(), ..known.clone() } == record;
@@ -79,12 +93,18 @@ impl Election {
         let lease = if record.lease.is_zero() { self.lease } else { record.lease };
         let since = self.observed.as_ref().map_or(now, |(_, since)| *since);
         if record.holder == self.identity {
-            Wish::Renew(record)
+            Some(Wish::Renew(record))
         } else if record.holder.is_empty() || now >= since + lease {
-            Wish::Take(record)
+            Some(Wish::Take(record))
         } else {
-            Wish::Wait
+            None
         }
+    }
+
+    /// What to write, having seen this at `now`; `None` where there is nothing to win.
+    pub fn wish(&mut self, now: Instant, purpose: Purpose, current: Option<Record>) -> Option<Wish> {
+        // A lease that is free, or gone, belongs to a new term.
+        self.look(now, current).filter(|wish| purpose == Purpose::Acquire || matches!(wish, Wish::Renew(_)))
     }
 
     /// Who holds the Lease, as last seen.
@@ -103,24 +123,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_term_is_renewed_by_what_is_ours_alone() {
+        let now = Instant::now();
+        for (seen, acquires, renews) in [
+            (None, true, false),
+            (Some(record("", "1970")), true, false),
+            (Some(record("a", "1970")), false, false),
+            (Some(record("b", "1970")), true, true),
+        ] {
+            let writes = |purpose| {
+                let mut election = Election::new("b".into(), Duration::from_secs(15));
+                election.wish(now, purpose, seen.clone()).is_some()
+            };
+            assert_eq!((writes(Purpose::Acquire), writes(Purpose::Renew)), (acquires, renews), "{seen:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_lease_is_free_when_it_did_not_change_for_its_time_by_our_own_clock() {
         let mut election = Election::new("b".into(), Duration::from_secs(15));
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         for (second, seen, expected) in [
-            (0, None, Wish::Create),
+            (0, None, Some(Wish::Create)),
             // However old it says it is, it is new to us.
-            (1, Some(record("a", "1970")), Wish::Wait),
-            (15, Some(record("a", "1970")), Wish::Wait),
-            (16, Some(record("a", "1970")), Wish::Take(record("a", "1970"))),
+            (1, Some(record("a", "1970")), None),
+            (15, Some(record("a", "1970")), None),
+            (16, Some(record("a", "1970")), Some(Wish::Take(record("a", "1970")))),
             // It was renewed after all.
-            (17, Some(record("a", "1971")), Wish::Wait),
-            (31, Some(record("a", "1971")), Wish::Wait),
-            (32, Some(record("a", "1971")), Wish::Take(record("a", "1971"))),
-            (33, Some(record("b", "1972")), Wish::Renew(record("b", "1972"))),
-            (99, Some(record("b", "1972")), Wish::Renew(record("b", "1972"))),
+            (17, Some(record("a", "1971")), None),
+            (31, Some(record("a", "1971")), None),
+            (32, Some(record("a", "1971")), Some(Wish::Take(record("a", "1971")))),
+            (33, Some(record("b", "1972")), Some(Wish::Renew(record("b", "1972")))),
+            (99, Some(record("b", "1972")), Some(Wish::Renew(record("b", "1972")))),
             // Given back on purpose.
-            (100, Some(record("", "1973")), Wish::Take(record("", "1973"))),
+            (100, Some(record("", "1973")), Some(Wish::Take(record("", "1973")))),
         ] {
             assert_eq!(election.look(at(second), seen), expected, "at {second} s");
         }

@@ -17,7 +17,12 @@ pub struct Fence {
 impl Fence {
     /// Closed.
     pub fn closed() -> Self {
-        Self { base: Instant::now(), until: Arc::new(AtomicU64::new(0)) }
+        Self::closed_at(Instant::now())
+    }
+
+    /// Closed, made at `now`.
+    pub fn closed_at(now: Instant) -> Self {
+        Self { base: now, until: Arc::new(AtomicU64::new(0)) }
     }
 
     /// Open for ever: where no other replica can be.
@@ -38,13 +43,23 @@ impl Fence {
 
     /// Whether a write may go out now.
     pub fn is_open(&self) -> bool {
-        let now = Instant::now().saturating_duration_since(self.base).as_millis();
+        self.is_open_at(Instant::now())
+    }
+
+    /// Whether a write may go out at `now`.
+    pub fn is_open_at(&self, now: Instant) -> bool {
+        let now = now.saturating_duration_since(self.base).as_millis();
         now < u128::from(self.until.load(Ordering::SeqCst))
     }
 
     /// How much longer, if at all.
     pub fn left(&self) -> Duration {
-        let now = Instant::now().saturating_duration_since(self.base);
+        self.left_at(Instant::now())
+    }
+
+    /// How much longer from `now` on, if at all.
+    pub fn left_at(&self, now: Instant) -> Duration {
+        let now = now.saturating_duration_since(self.base);
         Duration::from_millis(self.until.load(Ordering::SeqCst)).saturating_sub(now)
     }
 }

@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-use super::election::{Election, Record, Times, Wish};
+use super::election::{Election, Purpose, Record, Times, Wish};
 use super::fence::Fence;
+use super::tenure::{Lost, Tenure};
 use crate::serve::Health;
 
 /// Where the Lease is, and who asks for it.
@@ -24,26 +24,6 @@ pub struct LeaseName {
     pub name: String,
     /// This candidate, different from all others: `<host>_<unique>`.
     pub identity: String,
-}
-
-/// Why a term came to its end.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Lost {
-    /// Somebody else holds the Lease.
-    #[error("{0} holds the lease now")]
-    Taken(String),
-    /// It could not be renewed in time.
-    #[error("the lease could not be renewed within {0:?}; last error: {1}")]
-    NotRenewed(Duration, String),
-}
-
-/// What a write to the Lease is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// To begin a term.
-    Acquire,
-    /// To go on with this one.
-    Renew,
 }
 
 /// One candidate.
@@ -71,15 +51,16 @@ impl Elector {
     }
 
     /// Waits until this candidate leads.
-    pub async fn acquire(&mut self) {
+    pub async fn acquire(&mut self) -> Tenure {
         let mut told = String::new();
         loop {
             let sent = Instant::now();
-            match self.attempt(Purpose::Acquire, self.times.renew_deadline).await {
+            match self.attempt(Purpose::Acquire, self.times.patience(self.times.renew_deadline)).await {
                 Ok(true) => {
-                    self.renewed(sent);
+                    let tenure = Tenure::begin(self.times, self.fence.clone(), sent);
+                    self.health.set_leader(Some(sent));
                     info!(identity = self.name.identity, "leads now");
-                    return;
+                    return tenure;
                 }
                 Ok(false) => {
                     if told != self.election.holder() {
@@ -96,28 +77,20 @@ impl Elector {
     }
 
     /// Renews until that fails for too long or somebody else has it. The fence is closed then.
-    pub async fn hold(&mut self) -> Lost {
-        let mut last_error = "none".to_owned();
+    pub async fn hold(&mut self, mut tenure: Tenure) -> Lost {
         loop {
-            sleep(self.times.retry.min(self.fence.left())).await;
+            sleep(tenure.pause(Instant::now())).await;
             let sent = Instant::now();
-            let answer = self.attempt(Purpose::Renew, self.fence.left()).await;
-            // Once closed it stays closed: what was assumed in a term that has ended must not act, even if nobody else
-            // has taken the lease meanwhile.
-            if !self.fence.is_open() {
-                self.fence.close();
-                return Lost::NotRenewed(self.times.renew_deadline, last_error);
+            let answer = self.attempt(Purpose::Renew, tenure.patience(sent)).await;
+            if let Err(error) = &answer {
+                warn!(%error, "cannot renew the lease");
             }
-            match answer {
-                Ok(true) => self.renewed(sent),
-                Ok(false) => {
-                    self.fence.close();
-                    return Lost::Taken(self.election.holder().to_owned());
-                }
-                Err(error) => {
-                    warn!(%error, "cannot renew the lease");
-                    last_error = error;
-                }
+            let renewed = answer == Ok(true);
+            if let Err(lost) = tenure.attempted(Instant::now(), sent, answer, self.election.holder()) {
+                return lost;
+            }
+            if renewed {
+                self.health.set_leader(Some(sent));
             }
         }
     }
@@ -145,15 +118,8 @@ impl Elector {
         }
     }
 
-    /// A write that was sent at `sent` was taken.
-    fn renewed(&self, sent: Instant) {
-        self.fence.extend(sent + self.times.renew_deadline);
-        self.health.set_leader(Some(sent));
-    }
-
     /// One look, and one write if there is something to win. Whether this candidate leads.
-    async fn attempt(&mut self, purpose: Purpose, within: Duration) -> Result<bool, String> {
-        let limit = within.min(self.times.retry * 2);
+    async fn attempt(&mut self, purpose: Purpose, limit: Duration) -> Result<bool, String> {
         match timeout(limit, self.look_and_write(purpose)).await {
             Ok(result) => result,
             Err(_) => Err(format!("no answer within {limit:?}")),
@@ -162,10 +128,10 @@ impl Elector {
 
     async fn look_and_write(&mut self, purpose: Purpose) -> Result<bool, String> {
         let seen = self.api.get_opt(&self.name.name).await.map_err(|e| e.to_string())?;
-        let written = match self.election.look(Instant::now(), seen.as_ref().map(record_of)) {
-            Wish::Wait => return Ok(false),
-            // A lease that is free, or gone, belongs to a new term.
-            Wish::Create | Wish::Take(_) if purpose == Purpose::Renew => return Ok(false),
+        let Some(wish) = self.election.wish(Instant::now(), purpose, seen.as_ref().map(record_of)) else {
+            return Ok(false);
+        };
+        let written = match wish {
             Wish::Create => self.api.create(&PostParams::default(), &self.lease(None, 0)).await,
             Wish::Take(record) => {
                 let lease = self.lease(Some(&record), record.transitions.saturating_add(1));

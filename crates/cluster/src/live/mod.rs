@@ -7,18 +7,19 @@
 mod client;
 mod clock;
 mod election;
-mod event;
-mod eviction;
 mod fence;
 mod lease;
 mod right_of_way;
 mod spans;
 mod teller;
+mod tenure;
 mod term;
 mod volume_writer;
 mod watch;
 mod watched;
 mod writer;
+
+use std::convert::Infallible;
 
 use gpu_scheduler_engine::Engine;
 use kube::Client;
@@ -33,13 +34,14 @@ use crate::serve::Health;
 use term::Term;
 
 pub use client::{ClientError, clients};
-pub use election::Times;
+pub use election::{Election, Purpose, Record, Times, Wish};
 pub use fence::Fence;
-pub use lease::{Elector, LeaseName, Lost};
+pub use lease::{Elector, LeaseName};
 pub use spans::SPANS;
-pub use teller::Reporter;
+pub use teller::{AGAIN, Reporter, TELLERS};
+pub use tenure::{Lost, Tenure};
 pub use term::Question;
-pub use writer::Writer;
+pub use writer::{PATIENCE, Writer};
 
 /// How to take part in an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,17 +84,17 @@ impl Scheduler {
         let lease = self.candidacy.as_ref().map(|c| c.lease.name.clone()).unwrap_or_default();
         loop {
             let mut shutdown = self.shutdown.clone();
-            let fence = match &mut elector {
-                None => Fence::open(),
+            let (fence, tenure) = match &mut elector {
+                None => (Fence::open(), None),
                 Some(elector) => {
                     // A replica that stands by has nothing to see yet, and is ready to lead.
                     self.health.set_synced(true);
-                    tokio::select! {
-                        () = elector.acquire() => {}
-                        () = stand_by(&self.health, &mut self.questions) => {}
+                    let tenure = tokio::select! {
+                        tenure = elector.acquire() => tenure,
+                        never = stand_by(&self.health, &mut self.questions) => match never {},
                         _ = shutdown.wait_for(|down| *down) => return,
-                    }
-                    elector.fence()
+                    };
+                    (elector.fence(), Some(tenure))
                 }
             };
             self.metrics.leader(&lease, true);
@@ -110,18 +112,18 @@ impl Scheduler {
                 questions: &mut self.questions,
                 shutdown: self.shutdown.clone(),
             };
-            let lost = match &mut elector {
+            let lost = match elector.as_mut().zip(tenure) {
                 None => {
                     term.run(driver).await;
                     None
                 }
-                Some(elector) => {
+                Some((elector, tenure)) => {
                     tokio::select! {
                         () = term.run(driver) => {
                             elector.release().await;
                             None
                         }
-                        lost = elector.hold() => {
+                        lost = elector.hold(tenure) => {
                             warn!(%lost, "leads no more; what was assumed is dropped");
                             Some(lost)
                         }
@@ -153,7 +155,7 @@ impl Scheduler {
 }
 
 /// Answers questions with "not known" and shows signs of life, for as long as somebody else leads.
-async fn stand_by(health: &Health, questions: &mut mpsc::Receiver<Question>) {
+async fn stand_by(health: &Health, questions: &mut mpsc::Receiver<Question>) -> Infallible {
     loop {
         health.beat();
         tokio::select! {

@@ -9,7 +9,8 @@ use gpu_scheduler_engine::model::{PodName, PodUid, Ticket};
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
-use super::lease::{LeaseName, Lost};
+use super::lease::LeaseName;
+use super::tenure::Lost;
 use crate::driver::{BindAnswer, BindOrder, ReadAnswer};
 use crate::metrics::AttemptResult;
 

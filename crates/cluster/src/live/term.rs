@@ -13,17 +13,16 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::clock::Clock;
-use super::event::EventDraft;
-use super::eviction::Eviction;
 use super::fence::Fence;
 use super::right_of_way::RightOfWay;
 use super::spans::{self, Spans};
-use super::teller::{Reporter, Teller, Told};
+use super::teller::{Reporter, Teller, seconds_now};
 use super::watch::{CHANNEL, watch};
 use super::writer::Writer;
 use crate::driver::{
     Around, BindAnswer, BindOrder, Driver, Effect, Input, ReadAnswer, Turn, VolumeAnswer, VolumeWrite,
 };
+use crate::exchange::{EventDraft, Evicting, Eviction, EvictionEnd, EvictionStep};
 use crate::metrics::{AttemptResult, BindResult, Metrics, PendingPods, Watched, WriteKind, WriteResult, per_model};
 use crate::objects;
 use crate::problem::Problem;
@@ -37,11 +36,6 @@ const INPUTS: usize = 1024;
 const SUMS: Duration = Duration::from_secs(5);
 /// How long binds on their way, and what is to be told, may take once the process is asked to end.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Pause before an eviction without an answer is tried again.
-const EVICT_AGAIN: Duration = Duration::from_millis(500);
-
-/// Longest of these pauses.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A question to the engine.
 #[derive(Debug)]
@@ -363,21 +357,21 @@ impl Desk {
         let teller = self.teller.clone();
         let (open, answers) = (self.evictions.clone(), self.answers.clone());
         self.tasks.spawn(async move {
-            let mut pause = EVICT_AGAIN;
-            loop {
-                let told = teller.evict(&eviction.uid, &eviction.pod, eviction.condition_reason(), &eviction.message);
-                match (told.await, &eviction.preemptor) {
-                    (Told::Done | Told::Gone, _) => break teller.event(eviction.into_event()),
-                    // Somebody may allow it later, and others may make room meanwhile: the engine looks again.
-                    (Told::Refused, Some((preemptor, _))) => {
-                        let (uid, preemptor) = (eviction.uid, preemptor.clone());
-                        break drop(answers.send(Input::EvictionRefused { uid, preemptor }));
+            let (mut evicting, mut told) = (Evicting::new(eviction), None);
+            let end = loop {
+                match evicting.next(told.take(), &seconds_now()) {
+                    EvictionStep::Send { deletes, call } => {
+                        let kind = if deletes { WriteKind::Eviction } else { WriteKind::PodCondition };
+                        told = Some(teller.write(kind, &call).await);
                     }
-                    // A card that is held twice stays so until one of both goes.
-                    (Told::Refused | Told::Unsure, _) => {
-                        sleep(pause).await;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                    }
+                    EvictionStep::Pause(pause) => sleep(pause).await,
+                    EvictionStep::End(end) => break end,
+                }
+            };
+            match end {
+                EvictionEnd::Goes(eviction) => teller.event(eviction.into()),
+                EvictionEnd::Stays { uid, preemptor } => {
+                    drop(answers.send(Input::EvictionRefused { uid, preemptor }));
                 }
             }
             drop(open);

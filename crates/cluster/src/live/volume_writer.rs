@@ -5,8 +5,9 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::writer::{Answer, NoAnswer, Writer, says_nothing};
+use super::writer::Writer;
 use crate::driver::{VolumeAnswer, VolumeRead, VolumeWrite, Written};
+use crate::exchange::{Answer, Call, NoAnswer, says_nothing};
 use crate::objects;
 use crate::storage::{BOUND_BY_CONTROLLER, SELECTED_NODE};
 
@@ -33,7 +34,8 @@ impl Writer {
             Written::Node { node, .. } => json!({"metadata": {"annotations": { (SELECTED_NODE): &**node }}}),
         };
         patch["metadata"]["resourceVersion"] = order.version.as_str().into();
-        match self.send(Method::PATCH, &path(&order.what), MERGE, &patch).await {
+        let call = Call { method: Method::PATCH, path: path(&order.what), content: MERGE, body: patch };
+        match self.send(&call).await {
             Ok(answer) if answer.code.is_success() => VolumeAnswer::Done,
             Ok(answer) if answer.code == StatusCode::CONFLICT => VolumeAnswer::Conflict(answer.why()),
             Ok(answer) if says_nothing(answer.code) => VolumeAnswer::Unknown(answer.why()),
@@ -45,7 +47,9 @@ impl Writer {
 
     /// What the object says now, by a consistent read.
     pub async fn read_volume(&self, order: &VolumeWrite) -> VolumeRead {
-        let answer = match self.send(Method::GET, &path(&order.what), "application/json", &Value::Null).await {
+        let call =
+            Call { method: Method::GET, path: path(&order.what), content: "application/json", body: Value::Null };
+        let answer = match self.send(&call).await {
             Ok(answer) => answer,
             Err(error) => return VolumeRead::Unknown(error.to_string()),
         };
@@ -68,7 +72,7 @@ fn path(what: &Written) -> String {
 }
 
 fn read<'a, T: Deserialize<'a>>(answer: &'a Answer) -> Result<T, VolumeRead> {
-    serde_json::from_slice(answer.body()).map_err(|error| VolumeRead::Unknown(error.to_string()))
+    serde_json::from_slice(&answer.body).map_err(|error| VolumeRead::Unknown(error.to_string()))
 }
 
 fn claimed_by(answer: &Answer, claim: &ClaimName, uid: &str) -> VolumeRead {

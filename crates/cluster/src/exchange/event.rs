@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use gpu_scheduler_engine::model::{PodName, PodUid};
+use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+
+use super::call::Call;
+use super::evict::Eviction;
 
 /// Longest note, as kube-scheduler cuts it.
 const LONGEST_NOTE: usize = 1024;
@@ -13,12 +17,18 @@ const MOST: usize = 20_000;
 
 /// An event about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EventDraft {
+pub struct EventDraft {
+    /// The pod.
     pub uid: PodUid,
+    /// Its name.
     pub pod: PodName,
+    /// Whether it is of type `Warning`, else `Normal`.
     pub warning: bool,
+    /// Why, in one word.
     pub reason: String,
+    /// What was done, or tried.
     pub action: &'static str,
+    /// The text; what is beyond 1,024 bytes is cut off.
     pub note: String,
     /// Another pod that it is about.
     pub related: Option<(PodUid, PodName)>,
@@ -26,9 +36,39 @@ pub(super) struct EventDraft {
     pub profile: String,
 }
 
+impl From<Eviction> for EventDraft {
+    /// What is told of an eviction, as kube-scheduler words preemption.
+    fn from(eviction: Eviction) -> Self {
+        let profile = String::from("gpu-scheduler");
+        let reason = eviction.reason.to_string();
+        match eviction.preemptor {
+            Some((uid, name)) => Self {
+                uid: eviction.uid,
+                pod: eviction.pod,
+                warning: false,
+                reason,
+                action: "Preempting",
+                note: format!("Preempted by pod {uid} on node {}", eviction.node),
+                related: Some((uid, name)),
+                profile,
+            },
+            None => Self {
+                uid: eviction.uid,
+                pod: eviction.pod,
+                warning: true,
+                reason,
+                action: "Evicting",
+                note: eviction.message,
+                related: None,
+                profile,
+            },
+        }
+    }
+}
+
 /// An event that happened, and how many others of its kind it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct Event {
     draft: EventDraft,
     at: Timestamp,
     /// Itself included.
@@ -36,13 +76,13 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Namespace of the pod, where it is written.
-    pub fn namespace(&self) -> &str {
-        &self.draft.pod.namespace
+    /// The write, told by `instance`. Sent twice it makes one event: the name is that of the moment when it happened.
+    pub fn call(&self, instance: &str) -> Call {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.draft.pod.namespace);
+        Call { method: Method::POST, path, content: "application/json", body: self.body(instance) }
     }
 
-    /// The object, as `events.k8s.io/v1`. Written twice it is one: the name is that of the moment when it happened.
-    pub fn body(&self, instance: &str) -> Value {
+    fn body(&self, instance: &str) -> Value {
         let EventDraft { uid, pod, warning, reason, action, note, related, profile } = &self.draft;
         let note = match self.count {
             1 => note.clone(),
@@ -78,7 +118,7 @@ impl Event {
 
     /// What makes events of one kind.
     fn kind(&self) -> Kind {
-        (self.namespace().to_owned(), self.draft.reason.clone(), self.draft.profile.clone())
+        (self.draft.pod.namespace.to_string(), self.draft.reason.clone(), self.draft.profile.clone())
     }
 }
 
@@ -87,7 +127,7 @@ type Kind = (String, String, String);
 
 /// Events that wait to be written, first come first served. None is lost: beyond a number, the oldest are put together.
 #[derive(Debug)]
-pub(super) struct Events {
+pub struct Events {
     waiting: VecDeque<Event>,
     /// The newest of those that were put together, with their count.
     together: BTreeMap<Kind, Event>,

@@ -19,5 +19,6 @@ mod seeds;
 pub mod steady;
 mod time_bins;
 
+pub use parallel::in_parallel;
 pub use permille::Permille;
 pub use seeds::Seeds;

@@ -3,20 +3,25 @@
 use gpu_scheduler_engine::ledger::{Card, Closed, HoldKind};
 use gpu_scheduler_engine::model::{Mib, Partitioning, Resources};
 use gpu_scheduler_engine::state::{NodeState, Stage};
-use gpu_scheduler_engine::{Place, PodPhase};
+use gpu_scheduler_engine::{Engine, Place, PodPhase};
 
 use crate::builders::SCHEDULER;
 use crate::world::{PodObject, World};
 
 /// The first invariant that does not hold, if any.
 pub(crate) fn broken(world: &World) -> Option<String> {
-    let nodes = || world.engine.state().nodes();
-    nodes()
-        .flat_map(|node| node.ledger().cards().iter().map(move |card| (node, card)))
-        .find_map(|(node, card)| capacity(node, card).or_else(|| holders(world, node, card)))
-        .or_else(|| nodes().find_map(|node| charges(world, node)))
+    of_engine(&world.engine)
         .or_else(|| world.pods.iter().find_map(|(name, object)| whereabouts(world, name, object)))
         .or_else(|| world.engine.state().pods().find_map(|pod| ghost(world, &pod.uid.0)))
+}
+
+/// The first invariant of an engine's books that does not hold, whatever the cluster is.
+pub(crate) fn of_engine(engine: &Engine) -> Option<String> {
+    let nodes = || engine.state().nodes();
+    nodes()
+        .flat_map(|node| node.ledger().cards().iter().map(move |card| (node, card)))
+        .find_map(|(node, card)| capacity(node, card).or_else(|| holders(engine, node, card)))
+        .or_else(|| nodes().find_map(|node| charges(engine, node)))
 }
 
 /// A card that is not reported as overcommitted holds no more than it has.
@@ -56,8 +61,8 @@ fn capacity(node: &NodeState, card: &Card) -> Option<String> {
 }
 
 /// Whoever holds a card is a pod on its node, once a card.
-fn holders(world: &World, node: &NodeState, card: &Card) -> Option<String> {
-    let state = world.engine.state();
+fn holders(engine: &Engine, node: &NodeState, card: &Card) -> Option<String> {
+    let state = engine.state();
     card.holdings().iter().enumerate().find_map(|(at, holding)| {
         let pod = state.pod_of(&holding.uid);
         let here = pod.and_then(|p| p.placed.as_ref()).is_some_and(|placed| placed.node == node.id());
@@ -75,12 +80,12 @@ fn holders(world: &World, node: &NodeState, card: &Card) -> Option<String> {
 }
 
 /// What a node counts as requested is the sum over the pods that are placed on it.
-fn charges(world: &World, node: &NodeState) -> Option<String> {
+fn charges(engine: &Engine, node: &NodeState) -> Option<String> {
     let mut sum = Resources::default();
     let mut count = 0;
     let on_node =
         |pod: &&gpu_scheduler_engine::state::PodEntry| pod.placed.as_ref().is_some_and(|p| p.node == node.id());
-    for pod in world.engine.state().pods().filter(on_node) {
+    for pod in engine.state().pods().filter(on_node) {
         sum.add(&pod.charge.requests);
         count += 1;
     }

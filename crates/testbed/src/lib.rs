@@ -30,6 +30,8 @@ pub mod control_plane;
 pub mod deploy;
 #[cfg(feature = "control-plane")]
 pub mod differential;
+#[cfg(feature = "control-plane")]
+mod draw;
 mod error;
 mod invariants;
 #[cfg(feature = "control-plane")]
@@ -46,6 +48,8 @@ mod run;
 mod scenario;
 #[cfg(feature = "control-plane")]
 pub mod scheduler;
+#[cfg(feature = "schedules")]
+pub mod schedules;
 mod show;
 #[cfg(feature = "control-plane")]
 pub mod suite;

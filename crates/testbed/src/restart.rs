@@ -9,9 +9,9 @@ use crate::invariants::in_flight;
 use crate::world::World;
 
 /// What somebody holds of a card.
-type Hold = (PodUid, HoldKind, Mib, Percent, u32, Vec<u16>);
+pub(crate) type Hold = (PodUid, HoldKind, Mib, Percent, u32, Vec<u16>);
 /// What can be seen of a node: per card its name, what is left of it, and its holders.
-type Sight = Vec<(String, &'static str, Room, Vec<Hold>)>;
+pub(crate) type Sight = Vec<(String, &'static str, Room, Vec<Hold>)>;
 
 /// What a fresh engine sees otherwise, if anything. Skipped while binds are under way: a restart forgets
 /// these, and is right to.
@@ -40,7 +40,7 @@ pub(crate) fn difference(world: &World) -> Option<String> {
 }
 
 /// Whether devices of a pod on the node are a guess: nothing obliges two schedulers to guess alike.
-fn guesses(engine: &Engine, node: &str) -> bool {
+pub(crate) fn guesses(engine: &Engine, node: &str) -> bool {
     let id = engine.state().node_named(node).map(|n| n.id());
     let placed = |p: &&PodEntry| p.placed.as_ref().is_some_and(|placed| placed.guessed && Some(placed.node) == id);
     engine.state().pods().find(placed).is_some()
@@ -83,7 +83,8 @@ fn closed(card: &Card) -> &'static str {
     }
 }
 
-fn sight(engine: &Engine, node: &str) -> Sight {
+/// What an engine sees of a node.
+pub(crate) fn sight(engine: &Engine, node: &str) -> Sight {
     let Some(node) = engine.state().node_named(node) else { return Vec::new() };
     let cards = node.ledger().cards().iter().map(|card| {
         let hold = |h: &gpu_scheduler_engine::ledger::Holding| {

@@ -23,7 +23,7 @@ struct Known {
 
 /// Everything that was seen. Time is an argument.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(crate) struct Book {
     rules: Rules,
     /// By UID.
     pods: BTreeMap<String, Known>,
@@ -197,15 +197,16 @@ impl Book {
         let memory = holders.values().map(|h| h.memory).sum();
         let compute = holders.values().map(|h| h.compute).sum();
         let shared = holders.len() > 1 && holders.values().any(|h| h.whole);
-        let name = |uid| self.pods.get(uid).map_or_else(|| String::from(uid), |pod| pod.name.clone());
-        let names = holders.keys().map(name).collect();
+        let name = |uid: &str| self.pods.get(uid).map_or_else(|| uid.to_owned(), |pod| pod.name.clone());
+        let names = holders.keys().map(|uid| name(uid)).collect();
         let (card, lasted) = (card.to_owned(), std::time::Duration::ZERO);
         if shared {
             Some(Violation::WholeCardShared { card, holders: names, lasted })
         } else if memory > self.rules.card_memory || compute > 100 {
             Some(Violation::OverCapacity { card, memory, compute, holders: names, lasted })
         } else {
-            None
+            let (slice, [first, second]) = twice(holders)?;
+            Some(Violation::SliceTwice { slice, holders: [name(first), name(second)].into(), lasted })
         }
     }
 
@@ -217,11 +218,26 @@ impl Book {
             return None;
         }
         let mut violation = violation.clone();
-        if let Violation::OverCapacity { lasted, .. } | Violation::WholeCardShared { lasted, .. } = &mut violation {
+        if let Violation::OverCapacity { lasted, .. }
+        | Violation::WholeCardShared { lasted, .. }
+        | Violation::SliceTwice { lasted, .. } = &mut violation
+        {
             *lasted = long;
         }
         Some(violation)
     }
+}
+
+/// A slice that two pods hold, and who they are.
+fn twice(holders: &BTreeMap<String, Hold>) -> Option<(String, [&str; 2])> {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    let held = holders.iter().flat_map(|(uid, hold)| hold.slices.iter().map(move |slice| (uid, slice)));
+    for (uid, slice) in held {
+        if let Some(first) = seen.insert(slice, uid) {
+            return Some((slice.clone(), [first, uid]));
+        }
+    }
+    None
 }
 
 /// What may not change from one sight of a pod to the next.
@@ -249,5 +265,5 @@ fn asks_gpu(pod: &Pod) -> bool {
     let containers = pod.spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
     containers
         .filter_map(|c| c.resources.as_ref()?.limits.as_ref())
-        .any(|limits| limits.keys().any(|k| k == "nvidia.com/gpu" || k == "gpu-scheduler/memory"))
+        .any(|limits| limits.keys().any(|k| k == "nvidia.com/gpu" || k == "gpu-scheduler/memory" || k.starts_with("nvidia.com/mig-")))
 }

@@ -25,8 +25,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::control_plane::wait::PATIENCE;
 use crate::objects::{node_of, waiting};
-use book::{Book, version};
+use book::version;
 
+pub(crate) use book::Book;
 pub use violation::Violation;
 
 /// What the checker allows.
@@ -171,7 +172,7 @@ impl Rules {
     }
 
     /// Whether a pod of ours neither is bound nor says why it waits. One that is on its way out need not.
-    fn is_unsettled(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_unsettled(&self, pod: &Pod) -> bool {
         let is_over = finished(pod) || pod.metadata.deletion_timestamp.is_some();
         self.ours(pod) && !is_over && node_of(pod).is_none() && reason(pod).is_none()
     }

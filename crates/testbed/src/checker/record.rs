@@ -1,12 +1,12 @@
 //! The record of a pod as the checker reads it: what the pod holds of each card.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 /// What a pod holds of one card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Hold {
     /// Whether nobody else may hold anything of it.
     pub whole: bool,
@@ -14,6 +14,8 @@ pub(super) struct Hold {
     pub memory: u64,
     /// Percent.
     pub compute: u64,
+    /// Slices of it.
+    pub slices: BTreeSet<String>,
 }
 
 /// The holds of a record, each card's by its UUID. Containers that run side by side add up; an init container runs
@@ -29,21 +31,25 @@ pub(super) fn holds_of(pod: &Pod, record: &str) -> Result<BTreeMap<String, Hold>
             let uuid = device["uuid"].as_str().ok_or("a device without a UUID")?.to_owned();
             let memory = device["memoryMiB"].as_u64().ok_or("a device without memory")?;
             let compute = device["computePercent"].as_u64().ok_or("a device without compute")?;
+            let slices = device["mig"].as_str().map(ToOwned::to_owned).into_iter().collect();
+            let hold = Hold { whole, memory, compute, slices };
             if runs_before {
-                before.push((uuid, Hold { whole, memory, compute }));
+                before.push((uuid, hold));
             } else {
                 let sum = beside.entry(uuid).or_default();
-                *sum = Hold { whole: sum.whole || whole, memory: sum.memory + memory, compute: sum.compute + compute };
+                sum.whole |= hold.whole;
+                sum.memory += hold.memory;
+                sum.compute += hold.compute;
+                sum.slices.extend(hold.slices);
             }
         }
     }
     for (uuid, hold) in before {
         let most = beside.entry(uuid).or_default();
-        *most = Hold {
-            whole: most.whole || hold.whole,
-            memory: most.memory.max(hold.memory),
-            compute: most.compute.max(hold.compute),
-        };
+        most.whole |= hold.whole;
+        most.memory = most.memory.max(hold.memory);
+        most.compute = most.compute.max(hold.compute);
+        most.slices.extend(hold.slices);
     }
     Ok(beside)
 }
@@ -72,13 +78,14 @@ mod tests {
 
     #[test]
     fn what_runs_side_by_side_adds_up_and_what_runs_before_counts_if_it_is_more() {
-        let share = |memory, compute| Hold { whole: false, memory, compute };
+        let hold = |whole, memory, compute| Hold { whole, memory, compute, slices: BTreeSet::new() };
+        let share = |memory, compute| hold(false, memory, compute);
         for (containers, expected) in [
             (vec![container("main", "share", 5)], share(5, 10)),
             (vec![container("main", "share", 5), container("sidecar", "share", 4)], share(9, 20)),
             (vec![container("main", "share", 5), container("before", "share", 4)], share(5, 10)),
             (vec![container("main", "share", 5), container("before", "share", 7)], share(7, 10)),
-            (vec![container("before", "whole", 9)], Hold { whole: true, memory: 9, compute: 10 }),
+            (vec![container("before", "whole", 9)], hold(true, 9, 10)),
         ] {
             let record = json!({"containers": containers}).to_string();
             assert_eq!(holds_of(&pod(), &record), Ok(BTreeMap::from([("c".to_owned(), expected)])), "{record}");

@@ -104,6 +104,19 @@ fn two_pods_on_a_whole_card() {
 }
 
 #[test]
+fn a_slice_in_two_hands() {
+    let slice = |name: &str, version, slice: &str| {
+        let mut pod = bound(name, version, "n1", "mig", 10240, 0);
+        let record = pod.metadata.annotations.as_mut().expect("it has some");
+        record.values_mut().for_each(|v| *v = v.replace("\"uuid\"", &format!("\"mig\":{slice:?},\"uuid\"")));
+        Event::Apply(pod)
+    };
+    assert_eq!(violations([slice("a", 1, "MIG-0"), slice("b", 2, "MIG-1")]), []);
+    let found = violations([slice("a", 1, "MIG-0"), slice("b", 2, "MIG-0")]);
+    assert!(matches!(&found[..], [Violation::SliceTwice { slice, .. }] if slice == "MIG-0"), "{found:#?}");
+}
+
+#[test]
 fn a_pod_bound_twice() {
     let elsewhere = bound("a", 2, "n2", "share", 40960, 50);
     let found = violations([Event::Apply(half("a", 1)), Event::Apply(elsewhere.clone())]);

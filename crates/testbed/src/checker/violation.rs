@@ -31,6 +31,16 @@ pub enum Violation {
         /// For how long, as far as it was seen.
         lasted: Duration,
     },
+    /// Two pods hold one slice of a card.
+    #[error("slice {slice} is held twice for {lasted:?}: by {}", holders.join(", "))]
+    SliceTwice {
+        /// The slice.
+        slice: String,
+        /// Who holds it.
+        holders: Vec<String>,
+        /// For how long, as far as it was seen.
+        lasted: Duration,
+    },
     /// A pod was bound to one node and then to another.
     #[error("pod {pod} was bound to {first} and is bound to {then}")]
     BoundTwice {

@@ -9,7 +9,7 @@ use super::answer::{Answer, Preempted};
 use super::bed::{Bed, Contender};
 use super::compare::{Rule, broken, choice};
 use super::feature::Feature;
-use super::generate::draw::Draw;
+use crate::draw::Draw;
 use super::generate::{Case, Step, Wish, key};
 use super::preemption::{Live, worth};
 use super::report::{Disagreement, Report};

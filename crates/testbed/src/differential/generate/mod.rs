@@ -2,7 +2,6 @@
 //! a scheduler decides.
 
 mod affinity;
-pub(crate) mod draw;
 mod fixtures;
 mod neighbours;
 mod nodes;
@@ -14,7 +13,7 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-use self::draw::Draw;
+use crate::draw::Draw;
 use self::pods::Pods;
 use self::vocabulary::{APPS, node_name};
 use self::volumes::Volumes;

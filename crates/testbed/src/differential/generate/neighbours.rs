@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draw::Draw;
+use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{APPS, NAMESPACES, TIERS, TOPOLOGIES};
 use crate::differential::feature::{Feature, Features};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draw::Draw;
+use crate::draw::Draw;
 use super::vocabulary::{DISKS, DRIVER, HOSTNAME, IMAGES, RACK, RACKS, WIDGET, ZONE, ZONES, node_name};
 use crate::differential::feature::{Feature, Features};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draw::Draw;
+use crate::draw::Draw;
 use super::vocabulary::{CLASSES, CRITICAL, HOSTNAME, NAMESPACES, node_name};
 use super::volumes::Volumes;
 use super::{affinity, neighbours, nodes, resources, spread};

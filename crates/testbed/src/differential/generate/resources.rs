@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::draw::Draw;
+use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{IMAGE_NAMES, RUNTIMES, WIDGET};
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::affinity;
-use super::draw::Draw;
+use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{AT_ONCE, DRIVER, FIXED, LATE, MADE, ZONE, ZONES};
 use crate::differential::feature::Feature;

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, profile_for};
 use crate::model::{ClassId, NodeId, Timestamp};
+use crate::preemption;
+use crate::state::{NodeState, Resolution};
 
 /// How far parked classes have been shown to changed nodes.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -44,7 +46,7 @@ impl Leases {
 
 impl Engine {
     /// Shows parked classes the nodes that changed for the better since they were parked; the first pod of a
-    /// class that would fit there is made ready. Returns whether all were shown within the step budget.
+    /// class that would fit there, at once or in the place of others, is made ready. Returns whether all were shown within the step budget.
     /// One step a class and changed node.
     pub(super) fn wake_pods(&mut self) -> bool {
         let epoch = self.profiles.iter().fold(0, |sum, (_, p)| sum + p.verdict_epoch(&self.state));
@@ -72,7 +74,7 @@ impl Engine {
                     self.wake.partly = Some((generation, class));
                     return false;
                 }
-                if self.would_fit(class, node) {
+                if self.would_fit(class, node) || self.would_make_room(class, node) {
                     self.queue.wake(class);
                 }
                 from = Some(class.next());
@@ -114,6 +116,28 @@ impl Engine {
             Some(cache) => profile.admits(&self.state, &class, &cache.pre, node),
             None => profile.admits(&self.state, &class, &profile.pre_filter(&self.state, &class), node),
         }
+    }
+
+    /// Whether the first parked pod of a class would fit on a node once others have left that matter less. One that has a
+    /// node kept for it has looked already.
+    fn would_make_room(&mut self, class: ClassId, node: NodeId) -> bool {
+        let Some(entry) = self.queue.first_parked(class).and_then(|pod| self.state.pod(pod)) else { return false };
+        let (pod, priority) = (entry.id, entry.priority);
+        let lowest = self.state.node(node).and_then(NodeState::lowest_priority);
+        if !entry.preempts || self.state.nominated_node(pod).is_some() || lowest.is_none_or(|lowest| lowest >= priority)
+        {
+            return false;
+        }
+        let class = self.state.class(class).clone();
+        let Some(profile) = profile_for(&self.profiles, &class).filter(|p| !p.post_filters().is_empty()) else {
+            return false;
+        };
+        let mut spent = 0;
+        let helps = self.state.transaction(|what_if| {
+            Resolution::Rollback(preemption::helps(what_if, profile, &class, pod, node, &mut spent))
+        });
+        self.steps = self.steps.saturating_sub(spent.saturating_mul(class.effort()));
+        helps
     }
 
     /// Measurements that are too old do not count any more.

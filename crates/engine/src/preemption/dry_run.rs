@@ -60,6 +60,19 @@ pub(super) enum NoHelp {
     StillNoFit(Rejection),
 }
 
+/// Whether `pod` would fit on `node` once others have left that matter less. `spent` counts how often filters were asked.
+pub(crate) fn helps(
+    what_if: &mut Transaction<'_>,
+    profile: &Profile,
+    class: &Class,
+    pod: PodId,
+    node: NodeId,
+    spent: &mut u32,
+) -> bool {
+    let pre = profile.pre_filter(what_if, class);
+    dry_run(what_if, profile, class, &pre, pod, node, spent).is_ok()
+}
+
 /// Who would have to go from `node` for `pod` to fit. `spent` counts how often filters were asked.
 pub(super) fn dry_run(
     what_if: &mut Transaction<'_>,

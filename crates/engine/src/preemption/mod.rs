@@ -11,5 +11,6 @@ mod fit;
 mod orders;
 mod search;
 
+pub(crate) use dry_run::helps;
 pub(crate) use fit::fits_beside_nominated;
 pub use search::{Attempt, Search};

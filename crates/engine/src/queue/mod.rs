@@ -277,6 +277,11 @@ impl Queue {
         self.unschedulable.range(from.unwrap_or(ClassId(0))..).map(|(class, _)| *class)
     }
 
+    /// The first parked pod of a class.
+    pub fn first_parked(&self, class: ClassId) -> Option<PodId> {
+        self.unschedulable.get(&class)?.first().map(|key| key.pod)
+    }
+
     /// Makes a parked pod ready.
     pub fn wake_pod(&mut self, pod: PodId) {
         if let Some(Place::Unschedulable(_)) = self.pods.get(&pod).map(|w| w.place) {

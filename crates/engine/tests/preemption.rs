@@ -181,3 +181,24 @@ fn a_group_that_goes_as_one() {
         assert_eq!(victims(&mut run, cpus("boss", 4, 10)), expected, "as one: {as_one}");
     }
 }
+
+#[test]
+fn a_gang_whose_room_was_taken_by_others_makes_room_again() {
+    let mut run = cluster([four("n")], [(cpus("a", 4, 1), "n")]);
+    let name = PodGroupName { namespace: "default".into(), name: "gang".into() };
+    let gang = PodGroup { name: name.clone(), min_count: Some(2), disrupted_as_one: false, priority: 10 };
+    run.engine.handle(run.now, Event::PodGroupApplied(Box::new(gang)));
+    run.pods(["x", "y"].map(|member| Pod { group: Some(name.clone()), ..cpus(member, 2, 10) }));
+    let evicted = |run: &mut Run| -> Vec<String> {
+        let victim = |action| match action {
+            Action::Evict { uid, .. } => Some(uid.to_string()),
+            _ => None,
+        };
+        run.rest().into_iter().filter_map(victim).collect()
+    };
+    assert_eq!(evicted(&mut run), ["a"]);
+    // It goes, and somebody else is there before anybody looks. Both still have the node kept for them.
+    run.delete("a");
+    run.pods([bound(cpus("b", 4, 1), "n", None)]);
+    assert_eq!(evicted(&mut run), ["b"]);
+}

@@ -77,7 +77,9 @@ impl Engine {
                 gang.placed.push(pod);
             }
             Placing::Nowhere(class, message, nodes) => {
-                let Some((preempts, text)) = self.search_victims(pod, &class, &message, &nodes) else { return false };
+                let chosen: Vec<PodId> = gang.wanting.iter().flat_map(|w| &w.marked).copied().collect();
+                let found = self.search_victims(pod, &class, &message, &nodes, &chosen);
+                let Some((preempts, text)) = found else { return false };
                 match preempts {
                     None => gang.missed.push((pod, text)),
                     Some((node, victims)) => {

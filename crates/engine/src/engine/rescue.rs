@@ -23,7 +23,7 @@ impl Engine {
         message: &Arc<str>,
         nodes: &[NodeId],
     ) -> bool {
-        let Some((preempts, mut text)) = self.search_victims(pod, class, message, nodes) else { return false };
+        let Some((preempts, mut text)) = self.search_victims(pod, class, message, nodes, &[]) else { return false };
         self.park(now, pod, class);
         match preempts {
             Some((node, victims)) => text = format!("{text} {}", self.preempt(now, pod, node, &victims)).into(),
@@ -34,13 +34,14 @@ impl Engine {
     }
 
     /// Looks for pods that could make room: where and who, if any, and what the pod says; `None` if the step budget is
-    /// spent.
+    /// spent. `chosen` are pods that are to go for others of its gang.
     pub(super) fn search_victims(
         &mut self,
         pod: PodId,
         class: &Arc<Class>,
         message: &Arc<str>,
         nodes: &[NodeId],
+        chosen: &[PodId],
     ) -> Option<(Option<Sacrifice>, Arc<str>)> {
         let (Some(profile), Some(uid)) = (profile_for(&self.profiles, class), self.uid_of(pod)) else {
             return Some((None, message.clone()));
@@ -53,7 +54,7 @@ impl Engine {
         for plugin in profile.post_filters() {
             let (offset, steps) = (self.decisions, &mut self.steps);
             let rescue = self.state.transaction(|what_if| {
-                let attempt = Attempt { pod, resolvable: nodes, offset, steps, search: &mut search };
+                let attempt = Attempt { pod, resolvable: nodes, chosen, offset, steps, search: &mut search };
                 Resolution::Rollback(plugin.post_filter(what_if, profile, attempt))
             });
             match rescue {

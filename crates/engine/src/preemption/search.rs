@@ -34,6 +34,8 @@ pub struct Attempt<'a> {
     pub pod: PodId,
     /// Nodes whose filters said that something could be freed, by slot.
     pub resolvable: &'a [NodeId],
+    /// Pods that whoever asks has chosen to go already, for others than this pod: nobody has to wait for them.
+    pub chosen: &'a [PodId],
     /// Where the search begins, so that not always the same nodes bear it.
     pub offset: u64,
     /// Steps left; a step is one round of filters on one node.
@@ -47,7 +49,7 @@ impl Attempt<'_> {
     pub(crate) fn run(self, what_if: &mut Transaction<'_>, profile: &Profile) -> Rescue {
         let Some(entry) = what_if.pod(self.pod) else { return Rescue::Nothing };
         let class = what_if.class(entry.class).clone();
-        if let Some(why) = ineligible(what_if, self.pod, self.resolvable) {
+        if let Some(why) = ineligible(what_if, self.pod, self.resolvable, self.chosen) {
             *self.search = None;
             return Rescue::Helpless(format!("preemption: {why}"));
         }
@@ -74,13 +76,14 @@ impl Attempt<'_> {
 }
 
 /// Why the pod may not have others evicted, in kube-scheduler's words.
-fn ineligible(state: &State, pod: PodId, resolvable: &[NodeId]) -> Option<&'static str> {
+fn ineligible(state: &State, pod: PodId, resolvable: &[NodeId], chosen: &[PodId]) -> Option<&'static str> {
     let entry = state.pod(pod)?;
     if !entry.preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let nominated = state.nominated_node(pod).filter(|n| resolvable.binary_search(n).is_ok())?;
-    let leaves = |id: &PodId| state.pod(*id).is_some_and(|p| p.preempted && p.priority < entry.priority);
+    let leaves =
+        |id: &PodId| !chosen.contains(id) && state.pod(*id).is_some_and(|p| p.preempted && p.priority < entry.priority);
     let waits = state.node(nominated)?.pods().iter().any(leaves);
     waits.then_some("not eligible due to a terminating pod on the nominated node.")
 }

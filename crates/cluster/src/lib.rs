@@ -15,6 +15,8 @@ pub mod live;
 pub mod metrics;
 pub mod objects;
 pub mod plan;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 pub mod serve;
 
 mod device_report;

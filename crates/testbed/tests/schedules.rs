@@ -1,15 +1,16 @@
-//! Schedules of faults from seeds: whatever goes wrong in whatever order, no rule is broken.
+//! Schedules of faults from seeds: whatever goes wrong in whatever order, no rule is broken. And rules are broken where they
+//! should be, when a fault is planted into what is tested.
 //!
-//! `SCHEDULES=n` plays more of them, `SCHEDULE_SEED=n` one alone.
+//! `SCHEDULES=n` plays more of them, `SCHEDULE_SEED=n` one alone ([docs/schedules.md](../../../docs/schedules.md)).
 
 use gpu_scheduler_testbed::schedules::{Plan, Settings, run, trace};
 
-/// Schedules that are played.
-const SCHEDULES: u64 = 200;
+/// Schedules that are played. Of what one costs: docs/schedules.md.
+const SCHEDULES: u64 = 20_000;
 
 #[test]
 fn no_schedule_breaks_a_rule() {
-    let settings = Settings::from_environment(SCHEDULES).expect("numbers");
+    let settings = Settings::from_environment(SCHEDULES).unwrap_or_else(|error| panic!("{error}; give a whole number"));
     let began = std::time::Instant::now();
     let (count, failure) = run(&settings);
     println!("{count} schedules in {:?}", began.elapsed());
@@ -20,11 +21,36 @@ fn no_schedule_breaks_a_rule() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    for seed in 0..20 {
+    let mut lines = 0;
+    for seed in 0..50 {
         let plan = Plan::from_seed(seed);
         assert_eq!(plan, Plan::from_seed(seed));
         let (first, second) = (trace(&plan), trace(&plan));
-        assert!(first.1.len() > 50, "seed {seed}: something happens");
         assert_eq!(first, second, "seed {seed}");
+        lines += first.1.len();
+    }
+    assert!(lines > 5_000, "something happens: {lines} lines");
+}
+
+#[cfg(feature = "planted-bugs")]
+mod planted {
+    use gpu_scheduler_cluster::planted::{Bug, plant};
+    use gpu_scheduler_testbed::schedules::{Plan, play};
+
+    /// Schedules within which each planted fault is found.
+    const WITHIN: u64 = 2_000;
+
+    #[test]
+    fn each_planted_fault_is_found_and_without_it_the_same_schedule_breaks_no_rule() {
+        for bug in Bug::ALL {
+            plant(Some(bug));
+            let found = (0..WITHIN).find_map(|seed| Some((seed, play(&Plan::from_seed(seed))?)));
+            plant(None);
+            let (seed, broken) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {WITHIN} schedules"));
+            println!("{bug:?}: seed {seed}, {} ({broken})", broken.rule());
+            for seed in 0..=seed {
+                assert_eq!(play(&Plan::from_seed(seed)), None, "seed {seed} without {bug:?}");
+            }
+        }
     }
 }

@@ -117,6 +117,10 @@ impl Binds {
                 flight.why = why;
                 Verdict::Ask(Effect::ReadBack(flight.order.clone()))
             }
+            #[cfg(feature = "planted-bugs")]
+            BindAnswer::Unknown(why) if crate::planted::is_planted(crate::planted::Bug::LostAnswerIsRefusal) => {
+                self.end(ticket, |order| Verdict::Failed(order, why))
+            }
             BindAnswer::Unknown(why) => {
                 flight.conflict = false;
                 flight.why = why;

@@ -44,6 +44,10 @@ impl<K: Ord> Sync<K> {
     /// The list is complete; without one, nothing exists. Returns those of `known` that do not exist.
     pub fn finish(&mut self, known: impl Iterator<Item = K>) -> Vec<K> {
         self.synced = true;
+        #[cfg(feature = "planted-bugs")]
+        if crate::planted::is_planted(crate::planted::Bug::NothingIsSwept) {
+            return Vec::new();
+        }
         let listed = self.listing.take().unwrap_or_default();
         known.filter(|key| !listed.contains(key)).collect()
     }

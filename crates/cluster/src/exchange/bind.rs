@@ -31,6 +31,10 @@ struct LocatedSpec {
 /// A bind: node name and record are one write, and the UID its precondition.
 pub fn bind_call(order: &BindOrder) -> Call {
     let mut metadata = json!({"name": &*order.pod.name, "namespace": &*order.pod.namespace, "uid": &*order.uid.0});
+    #[cfg(feature = "planted-bugs")]
+    if crate::planted::is_planted(crate::planted::Bug::BoundByNameAlone) {
+        metadata["uid"] = Value::Null;
+    }
     if let Some(record) = &order.record {
         metadata["annotations"] = json!({ (allocation::ANNOTATION): record });
     }
@@ -48,6 +52,13 @@ pub fn bind_call(order: &BindOrder) -> Call {
 pub fn bind_answer(answer: Result<Answer, NoAnswer>) -> BindAnswer {
     match answer {
         Ok(answer) if answer.code.is_success() => BindAnswer::Done,
+        #[cfg(feature = "planted-bugs")]
+        Ok(answer)
+            if answer.code == StatusCode::CONFLICT
+                && crate::planted::is_planted(crate::planted::Bug::ConflictIsSuccess) =>
+        {
+            BindAnswer::Done
+        }
         Ok(answer) if answer.code == StatusCode::CONFLICT => BindAnswer::Conflict(answer.why()),
         Ok(answer) if says_nothing(answer.code) => BindAnswer::Unknown(answer.why()),
         Ok(answer) => BindAnswer::Refused(answer.why()),

@@ -220,6 +220,10 @@ impl Engine {
         self.bindings.forget(pod);
         self.undo_placement(pod);
         self.say(pod, reason, why.into());
+        #[cfg(feature = "planted-bugs")]
+        if self.forgets_failures {
+            return;
+        }
         self.queue.back_off(pod, now);
     }
 

@@ -72,6 +72,8 @@ pub struct Engine {
     /// Steps left of the present poll.
     steps: u32,
     decisions: u64,
+    #[cfg(feature = "planted-bugs")]
+    forgets_failures: bool,
 }
 
 impl Engine {
@@ -112,7 +114,15 @@ impl Engine {
             steps_per_poll: config.steps_per_poll.max(1),
             steps: 0,
             decisions: 0,
+            #[cfg(feature = "planted-bugs")]
+            forgets_failures: false,
         }
+    }
+
+    /// Plants a fault: a pod whose bind failed is not tried again.
+    #[cfg(feature = "planted-bugs")]
+    pub fn forget_failures(&mut self) {
+        self.forgets_failures = true;
     }
 
     /// Takes note of a fact.

@@ -86,6 +86,8 @@ impl Engine {
             steps_per_poll: _,
             steps: _, // a poll begins with all of them
             decisions,
+            #[cfg(feature = "planted-bugs")]
+                forgets_failures: _,
         } = self;
         Snapshot {
             profiles: profiles.iter().map(|(scheduler, _)| scheduler.clone()).collect(),

@@ -263,7 +263,7 @@ pub(super) fn version(pod: &Pod) -> u64 {
 
 fn asks_gpu(pod: &Pod) -> bool {
     let containers = pod.spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
-    containers
-        .filter_map(|c| c.resources.as_ref()?.limits.as_ref())
-        .any(|limits| limits.keys().any(|k| k == "nvidia.com/gpu" || k == "gpu-scheduler/memory" || k.starts_with("nvidia.com/mig-")))
+    containers.filter_map(|c| c.resources.as_ref()?.limits.as_ref()).any(|limits| {
+        limits.keys().any(|k| k == "nvidia.com/gpu" || k == "gpu-scheduler/memory" || k.starts_with("nvidia.com/mig-"))
+    })
 }

@@ -9,13 +9,13 @@ use super::answer::{Answer, Preempted};
 use super::bed::{Bed, Contender};
 use super::compare::{Rule, broken, choice};
 use super::feature::Feature;
-use crate::draw::Draw;
 use super::generate::{Case, Step, Wish, key};
 use super::preemption::{Live, worth};
 use super::report::{Disagreement, Report};
 use super::scores::Scores;
 use super::settings::Settings;
 use crate::control_plane::ControlPlaneError;
+use crate::draw::Draw;
 
 /// Compares a scheduler with Kubernetes' own, case by case, until enough pods were asked about or there are too many
 /// disagreements.

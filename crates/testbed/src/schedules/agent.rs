@@ -22,7 +22,8 @@ impl Sim {
     /// An agent is to report within this time.
     pub fn plan_report(&mut self, node: &str, within: Moment) {
         let has_agent = |n: &&NodePlan| n.name == node && n.told != Told::ByLabels;
-        if self.plan.nodes.iter().any(|n| has_agent(&n)) && self.reports_due.insert((node.to_owned(), within < SPARSE)) {
+        if self.plan.nodes.iter().any(|n| has_agent(&n)) && self.reports_due.insert((node.to_owned(), within < SPARSE))
+        {
             let pause = self.chance.below(within as usize) as Moment;
             self.at(self.now.after(pause), Happening::Agent(node.to_owned(), within < SPARSE));
         }

@@ -141,14 +141,13 @@ impl Sim {
         if let Some(answer) = answer {
             self.note(|| format!("request {number} is answered by {answer:?}"));
         }
-        let takes_effect = matches!(
-            answer,
-            None | Some(Answered::TimeoutAfter) | Some(Answered::LostAfter) | Some(Answered::Silence)
-        );
+        let takes_effect =
+            matches!(answer, None | Some(Answered::TimeoutAfter) | Some(Answered::LostAfter) | Some(Answered::Silence));
         let said = if takes_effect { Some(self.carry_out_request(&flight.request)) } else { None };
         let reply = match (answer, said) {
             (None, Some(reply)) => Ok(reply),
             (Some(Answered::TooManyRequests), _) => Ok(refusal(429)),
+            (Some(Answered::Conflict), _) => Ok(refusal(409)),
             (Some(Answered::Error), _) => Ok(refusal(500)),
             (Some(Answered::TimeoutBefore | Answered::TimeoutAfter), _) => Ok(refusal(504)),
             (Some(Answered::Silence), _) => return,

@@ -165,11 +165,8 @@ impl Plan {
 fn nodes(draw: &mut Draw) -> Vec<NodePlan> {
     let count = draw.between(1, 4);
     let tellers = [Told::ByLabels, Told::ByLabels, Told::ByAgent, Told::ByAgent, Told::Steered, Told::Sliced];
-    let node = |number| NodePlan {
-        name: format!("n{number}"),
-        cards: draw.between(1, 4) as u32,
-        told: draw.pick(&tellers),
-    };
+    let node =
+        |number| NodePlan { name: format!("n{number}"), cards: draw.between(1, 4) as u32, told: draw.pick(&tellers) };
     (0..count).map(node).collect()
 }
 
@@ -187,6 +184,7 @@ fn need(draw: &mut Draw) -> Need {
 fn answers(draw: &mut Draw) -> Fault {
     let answer = draw.pick(&[
         Answered::TooManyRequests,
+        Answered::Conflict,
         Answered::Error,
         Answered::TimeoutBefore,
         Answered::TimeoutAfter,
@@ -194,7 +192,11 @@ fn answers(draw: &mut Draw) -> Fault {
         Answered::LostAfter,
         Answered::Silence,
     ]);
-    let to = draw.pick(&[Asked::Binds, Asked::Binds, Asked::Everything, Asked::Lease]);
+    let mut to = draw.pick(&[Asked::Binds, Asked::Binds, Asked::Everything, Asked::Lease]);
+    if answer == Answered::Conflict {
+        // Of a pod's status the API server says so where the pod is another one, and nowhere else.
+        to = Asked::Binds;
+    }
     Fault::Answers { to, answer, percent: draw.pick(&[20, 50, 100]) }
 }
 

@@ -185,6 +185,8 @@ pub enum Asked {
 pub enum Answered {
     /// Refused for now; it took no effect.
     TooManyRequests,
+    /// A conflict, although nobody else wrote, as admission may say; it took no effect.
+    Conflict,
     /// An error; it took no effect.
     Error,
     /// A timeout, before it took effect.

@@ -1,13 +1,12 @@
 //! One replica of the scheduler: a process that can be killed, stopped and started, its part in the election, and the term
 //! that it serves.
 
-use gpu_scheduler_cluster::driver::BindOrder;
-use gpu_scheduler_cluster::exchange::{Desk, Evicting};
-use gpu_scheduler_cluster::live::{Election, Fence, Purpose, TELLERS, Tenure, Times};
 use std::collections::BTreeMap;
 
-use gpu_scheduler_cluster::driver::{Around, Change, Driver, Input, Limits};
+use gpu_scheduler_cluster::driver::{Around, BindOrder, Change, Driver, Input, Limits};
+use gpu_scheduler_cluster::exchange::{Desk, Evicting};
 use gpu_scheduler_cluster::journal::Recorded;
+use gpu_scheduler_cluster::live::{Election, Fence, Purpose, TELLERS, Tenure, Times};
 use gpu_scheduler_engine::{Config, Engine};
 
 use super::clock::{Base, Instant};
@@ -143,7 +142,10 @@ impl Term {
 
 /// A driver that has seen all there is of kinds of which there is nothing.
 pub fn driver(now: Instant) -> Driver {
-    let mut driver = Driver::new(Recorded::new(Engine::new(Config::default()), None), Limits::default());
+    let engine = Engine::new(Config::default());
+    #[cfg(feature = "planted-bugs")]
+    let engine = planted(engine);
+    let mut driver = Driver::new(Recorded::new(engine, None), Limits::default());
     for around in [
         Around::Namespaces(Change::Absent),
         Around::Services(Change::Absent),
@@ -162,4 +164,14 @@ pub fn driver(now: Instant) -> Driver {
         driver.handle(now.stamp(), Input::Around(around));
     }
     driver
+}
+
+/// With the fault that is planted, if it is one of the engine's.
+#[cfg(feature = "planted-bugs")]
+fn planted(mut engine: Engine) -> Engine {
+    use gpu_scheduler_cluster::planted::{Bug, is_planted};
+    if is_planted(Bug::FailuresAreForgotten) {
+        engine.forget_failures();
+    }
+    engine
 }

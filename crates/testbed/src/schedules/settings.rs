@@ -39,7 +39,9 @@ impl Settings {
 
     fn said(count: u64, said: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str| {
-            said(name).map(|text| text.trim().parse::<u64>().map_err(|error| format!("{name}={text}: {error}"))).transpose()
+            said(name)
+                .map(|text| text.trim().parse::<u64>().map_err(|error| format!("{name}={text}: {error}")))
+                .transpose()
         };
         let parts = said(PARTS).map(|text| text.split_whitespace().map(ToOwned::to_owned).collect());
         match number(SEED)? {

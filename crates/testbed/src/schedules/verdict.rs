@@ -77,7 +77,8 @@ impl Sim {
             match fresh.poll(self.now.stamp()) {
                 Turn::Rest => return None,
                 Turn::Do(Effect::Bind(order)) => {
-                    let known = if known.contains(&*order.uid.0) { "" } else { ", which the running one does not know" };
+                    let known =
+                        if known.contains(&*order.uid.0) { "" } else { ", which the running one does not know" };
                     return Some(Broken::Forgotten(format!(
                         "{} of {} pods waits although a scheduler that starts now binds it to {}{known}",
                         order.pod,

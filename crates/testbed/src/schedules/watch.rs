@@ -68,6 +68,8 @@ impl Sim {
                 self.plan_bookmark(replica, kind, of);
             }
             Step::Marked(of, version) if of == connection => {
+                // It comes after all that it stands for.
+                self.take_news(replica, kind, version);
                 if let Some(stream) = self.stream(replica, kind) {
                     stream.from = stream.from.map(|from| from.max(version));
                 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{DISKS, HOSTNAME, RACK, RACKS, ZONE, ZONES, node_name};
+use crate::draw::Draw;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";

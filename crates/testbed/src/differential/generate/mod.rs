@@ -13,11 +13,11 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use self::pods::Pods;
 use self::vocabulary::{APPS, node_name};
 use self::volumes::Volumes;
 use super::feature::{Feature, Features};
+use crate::draw::Draw;
 
 pub use fixtures::fixtures;
 pub use pods::{Wish, key};

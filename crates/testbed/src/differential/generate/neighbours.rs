@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{APPS, NAMESPACES, TIERS, TOPOLOGIES};
 use crate::differential::feature::{Feature, Features};
+use crate::draw::Draw;
 
 /// Required and preferred pod affinity and anti-affinity: the feature says which.
 pub(super) fn neighbours(draw: &mut Draw, pod: &mut Value, feature: Feature, features: &Features) {

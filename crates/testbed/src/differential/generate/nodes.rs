@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::vocabulary::{DISKS, DRIVER, HOSTNAME, IMAGES, RACK, RACKS, WIDGET, ZONE, ZONES, node_name};
 use crate::differential::feature::{Feature, Features};
+use crate::draw::Draw;
 
 /// Nodes of a cluster, and the `CSINode`s that go with them.
 pub(super) fn nodes(draw: &mut Draw, features: &Features) -> Vec<Value> {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::vocabulary::{CLASSES, CRITICAL, HOSTNAME, NAMESPACES, node_name};
 use super::volumes::Volumes;
 use super::{affinity, neighbours, nodes, resources, spread};
 use crate::differential::feature::{Feature, Features};
+use crate::draw::Draw;
 
 /// A pod to be placed.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{IMAGE_NAMES, RUNTIMES, WIDGET};
+use crate::draw::Draw;
 
 /// Requests of a container; now and then none, or an explicit zero.
 pub(super) fn requests(draw: &mut Draw) -> Value {

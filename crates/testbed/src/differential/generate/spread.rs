@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::draw::Draw;
 use super::neighbours::selector;
 use super::nodes::push;
 use super::vocabulary::{APPS, TOPOLOGIES};
 use crate::differential::feature::{Feature, Features};
+use crate::draw::Draw;
 
 /// Constraints that must hold, or had better.
 pub(super) fn spread(draw: &mut Draw, pod: &mut Value, hard: bool, features: &Features) {

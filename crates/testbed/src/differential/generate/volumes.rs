@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::affinity;
-use crate::draw::Draw;
 use super::nodes::push;
 use super::vocabulary::{AT_ONCE, DRIVER, FIXED, LATE, MADE, ZONE, ZONES};
 use crate::differential::feature::Feature;
+use crate::draw::Draw;
 
 /// Makes claims, each with a number of its own.
 #[derive(Debug, Default)]

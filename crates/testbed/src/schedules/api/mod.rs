@@ -43,8 +43,6 @@ impl Read {
 /// An object at one version.
 #[derive(Debug)]
 pub struct Stored {
-    /// Its version.
-    pub version: u64,
     /// All of it.
     pub value: Value,
     /// As a watch shows it.
@@ -143,7 +141,7 @@ impl ApiServer {
         self.version += 1;
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
         let read = Read::of(kind, &value);
-        let object = Rc::new(Stored { version: self.version, value, read });
+        let object = Rc::new(Stored { value, read });
         let before = self.objects[kind.index()].insert(name.to_owned(), object.clone());
         let was_selected = before.is_some_and(|before| before.is_selected());
         let gone = !object.is_selected();
@@ -170,7 +168,7 @@ impl ApiServer {
         let mut value = object.value.clone();
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
         let was_selected = object.is_selected();
-        let object = Rc::new(Stored { version: self.version, value, read: object.read.clone() });
+        let object = Rc::new(Stored { value, read: object.read.clone() });
         if was_selected {
             self.history[kind.index()].push(News { version: self.version, gone: true, object: object.clone() });
         }

@@ -115,7 +115,10 @@ fn under_uid(pod: &Value, wanted: Option<&str>) -> Result<(), (u16, Value)> {
     match wanted {
         Some(wanted) if wanted != uid(pod) => {
             let there = uid(pod);
-            Err(status(409, &format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}")))
+            Err(status(
+                409,
+                &format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {there}"),
+            ))
         }
         _ => Ok(()),
     }

@@ -65,11 +65,14 @@ matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own 
 			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test differential gpu_scheduler_decides -- --nocapture; \
 	done
 
-# How often the fault tests kill the scheduler in one burst, and how often all of them run.
+# How often the fault tests kill the scheduler in one burst, how often all of them run, and how many schedules of simulated
+# faults are played.
 KILLS ?= 20
 ROUNDS ?= 5
+SCHEDULES ?= 100000
 
-soak: ## the fault tests for long: the scheduler is killed twenty times in one burst, and every other fault happens five times
+soak: ## the fault tests for long: 100,000 schedules of simulated faults; then on a real control plane twenty kills in one burst, and every other fault five times
+	SCHEDULES=$(SCHEDULES) $(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test schedules no_schedule -- --nocapture
 	@scripts/build-control-plane
 	@scripts/install-faketime
 	@for round in $$(seq $(ROUNDS)); do \

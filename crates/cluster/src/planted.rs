@@ -16,21 +16,18 @@ pub enum Bug {
     FenceIsIgnored,
     /// What could not be said of a pod is not said again.
     SaidOnlyOnce,
-    /// The UID is no precondition of a bind.
-    BoundByNameAlone,
     /// A pod whose bind failed is not tried again; of the engine, which whoever makes one has to tell.
     FailuresAreForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::LostAnswerIsRefusal,
         Self::ConflictIsSuccess,
         Self::NothingIsSwept,
         Self::FenceIsIgnored,
         Self::SaidOnlyOnce,
-        Self::BoundByNameAlone,
         Self::FailuresAreForgotten,
     ];
 }

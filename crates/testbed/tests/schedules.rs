@@ -6,7 +6,7 @@
 use gpu_scheduler_testbed::schedules::{Plan, Settings, run, trace};
 
 /// Schedules that are played. Of what one costs: docs/schedules.md.
-const SCHEDULES: u64 = 20_000;
+const SCHEDULES: u64 = 60_000;
 
 #[test]
 fn no_schedule_breaks_a_rule() {
@@ -30,6 +30,40 @@ fn the_same_seed_gives_the_same_trace() {
         lines += first.1.len();
     }
     assert!(lines > 5_000, "something happens: {lines} lines");
+}
+
+/// A model in which nothing goes wrong would pass as well.
+#[test]
+fn what_schedules_are_about_happens_in_them() {
+    let mut missing: Vec<&str> = vec![
+        "410 for",
+        "TooManyRequests",
+        "Conflict",
+        "TimeoutAfter",
+        "LostAfter",
+        "Silence",
+        "Outage begins",
+        "is stopped",
+        "leads no more",
+        "may not send",
+        "read back",
+        "with 409",
+        "evict default/",
+        "GPUOvercommitted",
+        "nominate default/",
+        "was bound to",
+        "has no allocation record",
+        "MIG-",
+        "start together",
+    ];
+    for seed in 0..2_000 {
+        if missing.is_empty() {
+            return;
+        }
+        let (_, lines) = trace(&Plan::from_seed(seed));
+        missing.retain(|word| !lines.iter().any(|line| line.contains(word)));
+    }
+    panic!("in no schedule: {missing:?}");
 }
 
 #[cfg(feature = "planted-bugs")]

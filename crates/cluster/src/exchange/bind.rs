@@ -31,10 +31,6 @@ struct LocatedSpec {
 /// A bind: node name and record are one write, and the UID its precondition.
 pub fn bind_call(order: &BindOrder) -> Call {
     let mut metadata = json!({"name": &*order.pod.name, "namespace": &*order.pod.namespace, "uid": &*order.uid.0});
-    #[cfg(feature = "planted-bugs")]
-    if crate::planted::is_planted(crate::planted::Bug::BoundByNameAlone) {
-        metadata["uid"] = Value::Null;
-    }
     if let Some(record) = &order.record {
         metadata["annotations"] = json!({ (allocation::ANNOTATION): record });
     }

@@ -77,7 +77,7 @@ impl Desk {
     }
 
     /// What is to be written next. Its end must be told by [`written`](Self::written).
-    pub fn next(&mut self) -> Option<(PodUid, Say)> {
+    pub fn take_next(&mut self) -> Option<(PodUid, Say)> {
         let mut passes = self.order.len();
         while passes > 0 {
             passes -= 1;
@@ -166,12 +166,12 @@ mod tests {
     fn the_newest_is_said_once_and_never_beside_an_older_one() {
         let (mut desk, uid) = (Desk::default(), PodUid::from("u"));
         desk.put(uid.clone(), say("old", false));
-        let (_, old) = desk.next().expect("it is to be said");
+        let (_, old) = desk.take_next().expect("it is to be said");
         desk.put(uid.clone(), say("new", true));
-        assert_eq!(desk.next(), None, "the old one is being written");
+        assert_eq!(desk.take_next(), None, "the old one is being written");
         // It was not taken: the new one is the first that the pod says.
         desk.written(uid.clone(), old, Told::Unsure);
-        let (_, new) = desk.next().expect("it is to be said");
+        let (_, new) = desk.take_next().expect("it is to be said");
         assert_eq!(said(&new), ("new", false));
         desk.written(uid, new, Told::Done);
         assert!(desk.idle());
@@ -182,12 +182,12 @@ mod tests {
         let (mut desk, uid) = (Desk::default(), PodUid::from("u"));
         desk.put(uid.clone(), say("waits", false));
         assert!(desk.hush(&uid));
-        assert_eq!(desk.next(), None);
+        assert_eq!(desk.take_next(), None);
         desk.put(uid.clone(), say("waits", false));
-        let (_, say) = desk.next().expect("it is to be said");
+        let (_, say) = desk.take_next().expect("it is to be said");
         assert!(!desk.hush(&uid), "its bind waits for the write");
         desk.written(uid.clone(), say, Told::Unsure);
         assert!(desk.hush(&uid), "and takes back what was left to be said again");
-        assert_eq!((desk.next(), desk.idle()), (None, true));
+        assert_eq!((desk.take_next(), desk.idle()), (None, true));
     }
 }

@@ -166,7 +166,7 @@ impl Teller {
 
     fn next_condition(&self) -> Option<(PodUid, Say)> {
         let mut outgoing = self.outgoing();
-        let (uid, say) = outgoing.desk.next()?;
+        let (uid, say) = outgoing.desk.take_next()?;
         outgoing.writing.insert(uid.clone(), Arc::new(Notify::new()));
         if outgoing.desk.has_more() {
             self.work.notify_one();

@@ -92,7 +92,11 @@ impl Sim {
         self.note(|| format!("{name} sends {what}"));
         let patience = PATIENCE.min(fence.left_at(base.at(now)));
         let until = now.after(millis(patience));
+        let binds = matches!(why, Why::Bind(_));
         self.dispatch(InFlight { replica, life, term, why, request, left: false, until });
+        if let Some(fault) = self.freezes_at_bind.take_if(|_| binds) {
+            self.freeze(replica, fault);
+        }
     }
 
     /// Sends a read or a write of the Lease.

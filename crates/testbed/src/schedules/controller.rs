@@ -82,14 +82,15 @@ impl Sim {
     }
 
     /// A fault begins.
-    pub fn fault_begins(&mut self, fault: &Fault) {
-        match fault {
+    pub fn fault_begins(&mut self, number: usize) {
+        match &self.plan.faults[number].what.clone() {
             Fault::Outage => Kind::ALL.into_iter().for_each(|kind| self.everywhere(kind, &Step::Cut)),
             Fault::Cut(kind) => self.everywhere(*kind, &Step::Cut),
             Fault::Expired(kind) => self.everywhere(*kind, &Step::Expired),
             Fault::Compacted => self.api.compact(),
             Fault::Killed(replica) => self.kill(*replica),
-            Fault::Frozen => self.freeze_leader(),
+            Fault::Frozen => self.freeze_leader(number),
+            Fault::FrozenAtBind => self.freezes_at_bind = Some(number),
             Fault::Deleted(pod) => delete_pod(&mut self.api, self.now, pod),
             Fault::Replaced(pod) => {
                 delete_pod(&mut self.api, self.now, pod);
@@ -118,7 +119,7 @@ impl Sim {
     pub fn fault_ends(&mut self, number: usize) {
         match self.plan.faults[number].what.clone() {
             Fault::Killed(replica) => self.start(replica),
-            Fault::Frozen => self.thaw(number),
+            Fault::Frozen | Fault::FrozenAtBind => self.thaw(number),
             Fault::Cordoned(node) => {
                 self.api.change(Kind::Nodes, &node, |node| node["spec"]["unschedulable"] = false.into());
             }

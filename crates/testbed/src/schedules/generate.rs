@@ -46,16 +46,17 @@ impl Plan {
             pods: Vec::new(),
             faults: Vec::new(),
         };
-        plan.pods(&mut draw);
+        plan.pods(&mut draw, theme);
         plan.faults(&mut draw, theme);
         plan
     }
 
-    fn pods(&mut self, draw: &mut Draw) {
+    fn pods(&mut self, draw: &mut Draw, theme: Theme) {
         let cards: usize = self.nodes.iter().map(|n| n.cards as usize).sum();
         let count = draw.between(cards.min(6), cards * 2 + 4).min(24);
         let foreign = draw.chance(20);
-        let urgent = draw.chance(40);
+        // Urgent pods take what a leader that is stopped was about to give away.
+        let urgent = theme == Theme::Freeze || draw.chance(40);
         // Some come in one burst, some one by one.
         let burst = draw.below(BUSY as usize / 2) as Moment;
         for number in 0..count {
@@ -125,7 +126,8 @@ impl Plan {
         }
         if theme == Theme::Freeze {
             for _ in 0..draw.between(1, 2) {
-                add(draw, Fault::Frozen, 40_000);
+                let what = if draw.chance(30) { Fault::Frozen } else { Fault::FrozenAtBind };
+                add(draw, what, 40_000);
             }
         }
         let most = if theme == Theme::Cluster { 8 } else { 3 };

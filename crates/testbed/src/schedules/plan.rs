@@ -147,8 +147,10 @@ pub enum Fault {
     Expired(Kind),
     /// A replica is killed, and started again at the end.
     Killed(usize),
-    /// A replica, or whoever leads at that moment, is stopped and goes on at the end.
+    /// Whoever leads is stopped, and goes on at the end.
     Frozen,
+    /// Whoever leads is stopped as soon as a bind has passed its fence, and goes on at the end.
+    FrozenAtBind,
     /// A pod is deleted by its user.
     Deleted(String),
     /// A pod is deleted, and one of its name is created at once.
@@ -233,7 +235,7 @@ impl Plan {
 
     /// Whether a leader may bind late, because it was stopped.
     pub fn freezes(&self) -> bool {
-        self.faults.iter().any(|fault| fault.what == Fault::Frozen)
+        self.faults.iter().any(|fault| matches!(fault.what, Fault::Frozen | Fault::FrozenAtBind))
     }
 
     /// Names of all parts.

@@ -32,7 +32,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What it says is not a number.
+    /// What it says is not a number, or parts are named of no seed.
     pub fn from_environment(count: u64) -> Result<Self, String> {
         Self::said(count, |name| env::var(name).ok().filter(|text| !text.trim().is_empty()))
     }
@@ -43,9 +43,11 @@ impl Settings {
                 .map(|text| text.trim().parse::<u64>().map_err(|error| format!("{name}={text}: {error}")))
                 .transpose()
         };
-        let parts = said(PARTS).map(|text| text.split_whitespace().map(ToOwned::to_owned).collect());
+        let parts: Option<BTreeSet<String>> =
+            said(PARTS).map(|text| text.split_whitespace().map(ToOwned::to_owned).collect());
         match number(SEED)? {
             Some(seed) => Ok(Self::One { seed, parts }),
+            None if parts.is_some() => Err(format!("{PARTS} names parts of one schedule: say which by {SEED}")),
             None => Ok(Self::Many { count: number(COUNT)?.unwrap_or(count) }),
         }
     }
@@ -73,6 +75,7 @@ mod tests {
         assert_eq!(with(&[(SEED, "3"), (COUNT, "7")]), Ok(Settings::One { seed: 3, parts: None }));
         let parts = Some(["n0".to_owned(), "p1".to_owned()].into());
         assert_eq!(with(&[(SEED, "3"), (PARTS, "p1 n0")]), Ok(Settings::One { seed: 3, parts }));
+        assert!(with(&[(PARTS, "p1")]).unwrap_err().contains("say which by SCHEDULE_SEED"));
         assert!(with(&[(COUNT, "many")]).unwrap_err().starts_with("SCHEDULES=many: "));
     }
 }

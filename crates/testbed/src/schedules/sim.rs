@@ -108,9 +108,10 @@ pub struct Sim {
     pub book: Book,
     /// What it was made with.
     pub rules: Rules,
+    /// The fault that stops whoever sends the next bind.
+    pub freezes_at_bind: Option<usize>,
     /// Who is frozen by which fault.
     frozen: BTreeMap<usize, usize>,
-    beginning: usize,
     queue: BTreeMap<(Instant, u64), Happening>,
     sequence: u64,
     broken: Option<Broken>,
@@ -138,7 +139,7 @@ impl Sim {
             book: Book::new(rules.clone()),
             rules,
             frozen: BTreeMap::new(),
-            beginning: 0,
+            freezes_at_bind: None,
             queue: BTreeMap::new(),
             sequence: 0,
             broken: None,
@@ -239,8 +240,7 @@ impl Sim {
             Happening::FaultBegins(number) => {
                 let fault = self.plan.faults[number].what.clone();
                 self.note(|| format!("{fault:?} begins"));
-                self.beginning = number;
-                self.fault_begins(&fault);
+                self.fault_begins(number);
             }
             Happening::FaultEnds(number) => {
                 let fault = self.plan.faults[number].what.clone();
@@ -314,16 +314,23 @@ impl Sim {
     }
 
     /// Stops whoever leads.
-    pub fn freeze_leader(&mut self) {
+    pub fn freeze_leader(&mut self, fault: usize) {
         let leads = |replica: &Replica| replica.term.is_some() && !replica.frozen;
-        let Some(leader) = self.replicas.iter().position(leads) else { return };
-        self.note(|| format!("r{leader} is stopped"));
-        self.replicas[leader].frozen = true;
-        self.frozen.insert(self.beginning, leader);
+        if let Some(leader) = self.replicas.iter().position(leads) {
+            self.freeze(leader, fault);
+        }
+    }
+
+    /// Stops a replica.
+    pub fn freeze(&mut self, replica: usize, fault: usize) {
+        self.note(|| format!("r{replica} is stopped"));
+        self.replicas[replica].frozen = true;
+        self.frozen.insert(fault, replica);
     }
 
     /// Lets go on whoever that fault stopped: all that waited comes at once, in some order.
     pub fn thaw(&mut self, fault: usize) {
+        self.freezes_at_bind = self.freezes_at_bind.filter(|armed| *armed != fault);
         let Some(replica) = self.frozen.remove(&fault) else { return };
         let thawed = &mut self.replicas[replica];
         if !std::mem::take(&mut thawed.frozen) {

@@ -6,6 +6,7 @@ use gpu_scheduler_cluster::exchange::{
     read_call,
 };
 use gpu_scheduler_cluster::live::AGAIN;
+use gpu_scheduler_engine::model::PodUid;
 
 use super::broken::Broken;
 use super::calls::{InFlight, Reply, Why};
@@ -33,6 +34,10 @@ impl Sim {
     pub fn work(&mut self, replica: usize) {
         let now = self.now;
         for _ in 0..TURNS {
+            if self.replicas[replica].frozen {
+                // Stopped in the middle: it goes on from here.
+                return self.own(replica, now, Own::Work);
+            }
             let Some(term) = self.replicas[replica].term.as_mut() else { return };
             term.work_due = false;
             match term.driver.poll(now.stamp()) {
@@ -103,7 +108,7 @@ impl Sim {
     pub fn tell(&mut self, replica: usize) {
         let now = rfc3339(self.now);
         while let Some(term) = self.replicas[replica].term.as_mut().filter(|term| term.tellers > 0) {
-            let Some((uid, say)) = term.desk.next() else { return };
+            let Some((uid, say)) = term.desk.take_next() else { return };
             term.tellers -= 1;
             let call = say.call(&uid, &now);
             self.send(replica, Why::Say(uid, say), call);
@@ -161,7 +166,7 @@ impl Sim {
         }
     }
 
-    fn said(&mut self, replica: usize, uid: gpu_scheduler_engine::model::PodUid, say: Say, told: Told) {
+    fn said(&mut self, replica: usize, uid: PodUid, say: Say, told: Told) {
         let Some(term) = self.replicas[replica].term.as_mut() else { return };
         term.desk.written(uid, say, told);
         if told.is_settled() {

@@ -83,7 +83,8 @@ impl Sim {
                 self.own(replica, self.now.after(pause), Own::Watch(kind, Step::Reconnect(connection, from)));
             }
             Step::Expired => {
-                if stream.from.take().is_some() {
+                let was_connected = stream.from.take().is_some();
+                if was_connected {
                     self.list_later(replica, kind);
                 }
             }

@@ -10,8 +10,9 @@ use gpu_scheduler_cluster::live::Record;
 use gpu_scheduler_cluster::objects;
 use serde_json::{Value, json};
 
-use super::clock::Instant;
 use super::plan::Kind;
+
+pub use pods::delete as delete_pod;
 
 /// An object as a watch shows it, read once.
 #[derive(Debug, Clone)]
@@ -217,9 +218,4 @@ pub fn node_of(pod: &Value) -> Option<&str> {
 /// The name of an object.
 pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-/// Deletes a pod as its user does: with a grace, if a kubelet has to stop it.
-pub fn delete_pod(api: &mut ApiServer, now: Instant, pod: &str) {
-    pods::delete(api, now, pod);
 }

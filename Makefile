@@ -69,9 +69,9 @@ matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own 
 # faults are played.
 KILLS ?= 20
 ROUNDS ?= 5
-SCHEDULES ?= 100000
+SCHEDULES ?= 1000000
 
-soak: ## the fault tests for long: 100,000 schedules of simulated faults; then on a real control plane twenty kills in one burst, and every other fault five times
+soak: ## the fault tests for long: a million schedules of simulated faults; then on a real control plane twenty kills in one burst, and every other fault five times
 	SCHEDULES=$(SCHEDULES) $(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test schedules no_schedule -- --nocapture
 	@scripts/build-control-plane
 	@scripts/install-faketime

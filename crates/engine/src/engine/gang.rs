@@ -142,6 +142,9 @@ impl Engine {
             self.nominate(pod, node);
             self.park_member(now, pod, format!("pod group {group} waits for room that is being made").into());
         }
+        // What was tried and undone wakes nobody: the members that have room would try the whole gang again at once, and
+        // come to the same end for as long as the others' victims take to go.
+        self.skip_own_changes();
         for wanting in gang.wanting {
             // So far it was kept in our own books only.
             self.state.nominate(wanting.pod, None);

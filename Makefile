@@ -52,14 +52,14 @@ endif
 PLACEMENTS ?= 3000
 SEED ?= 1
 
-matrix: ## on every minor of Kubernetes: the live tests, all of Kubernetes' own scheduling specs, thousands of compared placements
+matrix: ## on every minor of Kubernetes: the live tests, those of the agent on a kubelet, all of Kubernetes' own scheduling specs, thousands of compared placements
 	@scripts/install-node-runtime
 	@for minor in $$(scripts/build-control-plane --minors); do \
 		scripts/build-control-plane --suite $$minor; \
 		printf 'Kubernetes %s\n' $$minor; \
 		export KUBERNETES_MINOR=$$minor; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-testbed --test admission --test agent_policies --test control_plane --test real_node --test up; \
-		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test live; \
+		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test live --test agent; \
 		$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test suite -- --ignored --test-threads=1; \
 		DIFFERENTIAL_PLACEMENTS=$(PLACEMENTS) DIFFERENTIAL_SEED=$(SEED) \
 			$(CARGO) test --locked --all-features -p gpu-scheduler-cli --test differential gpu_scheduler_decides -- --nocapture; \

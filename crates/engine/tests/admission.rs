@@ -42,16 +42,23 @@ fn those_that_ask_alike_are_bound_one_after_another() {
 #[test]
 fn where_kubelet_chooses_numa_nodes_all_that_ask_for_cards_are_bound_one_after_another() {
     let policy = TopologyManagerPolicy::BestEffort;
-    for (topology, expected) in [
-        (Some(TopologyManager { policy, ..TopologyManager::default() }), &["a", "share"][..]),
-        (Some(TopologyManager::default()), &["a", "two", "share"]),
-        (None, &["a", "two", "share"]),
+    let aligns = Some(TopologyManager { policy, ..TopologyManager::default() });
+    let (halves, one): (fn(u32) -> Option<u32>, fn(u32) -> Option<u32>) = (|card| Some(card / 2), |_| Some(0));
+    for (topology, numa, expected) in [
+        (aligns, halves, &["a", "share"][..]),
+        (aligns, one, &["a", "two", "share"]),
+        (aligns, |_| None, &["a", "two", "share"]),
+        (Some(TopologyManager::default()), halves, &["a", "two", "share"]),
+        (None, halves, &["a", "two", "share"]),
     ] {
         let mut run = Run::policy(Policy::BestFit);
         let node = gpu_node("n", 4);
         run.nodes([node.clone()]);
         let mut report = report(&node, 1_000_000, 0);
         report.topology_manager = topology;
+        for device in &mut report.devices {
+            device.card.numa = numa(device.card.index);
+        }
         run.report(report);
         run.pods([gpu_pod("a", whole(1)), gpu_pod("two", whole(2)), gpu_pod("share", share(1000))]);
         assert_eq!(binds(&mut run), expected);
@@ -103,7 +110,7 @@ fn a_kubelet_that_does_not_answer_is_not_waited_for_for_ever() {
         Action::SetCondition { pod, condition, .. } => Some((pod.name.to_string(), condition.message.to_string())),
         _ => None,
     });
-    let why = "kubelet has not admitted pod default/a yet, which asks for devices alike";
+    let why = "kubelet has not admitted pod default/a yet, which has to come before";
     assert_eq!(said, Some(("b".to_owned(), why.to_owned())));
     assert_eq!(run.node_of("b"), None, "it holds nothing while it backs off");
 }

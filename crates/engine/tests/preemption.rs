@@ -205,17 +205,26 @@ fn a_gang_whose_room_was_taken_by_others_makes_room_again() {
 
 #[test]
 fn a_gang_that_waits_for_a_pod_on_its_way_out_rests_until_it_is_gone() {
-    for terminating in [false, true] {
+    // On two nodes, and on one that has room for one of them.
+    for (terminating, together) in [(false, false), (true, false), (false, true), (true, true)] {
         let leaves = Pod { terminating, ..cpus("a", 4, 1) };
-        let mut run = cluster([four("m"), four("n")], [(leaves, "n")]);
+        let nodes = if together { vec![sized("n", 8000, 16384)] } else { vec![four("m"), four("n")] };
+        let mut run = cluster(nodes, [(leaves, "n")]);
         let name = PodGroupName { namespace: "default".into(), name: "gang".into() };
         let gang = PodGroup { name: name.clone(), min_count: Some(2), disrupted_as_one: false, priority: 10 };
         run.engine.handle(run.now, Event::PodGroupApplied(Box::new(gang)));
         run.pods(["x", "y"].map(|member| Pod { group: Some(name.clone()), ..cpus(member, 4, 10) }));
         // One of them has room, the other one will have it.
         run.rest();
-        assert_eq!((run.node_of("x"), run.node_of("y")), (None, None), "terminating: {terminating}");
+        assert_eq!(
+            (run.node_of("x"), run.node_of("y")),
+            (None, None),
+            "terminating: {terminating}, together: {together}"
+        );
         run.delete("a").settle();
-        assert!(run.node_of("x").is_some() && run.node_of("y").is_some(), "terminating: {terminating}");
+        assert!(
+            run.node_of("x").is_some() && run.node_of("y").is_some(),
+            "terminating: {terminating}, together: {together}"
+        );
     }
 }

@@ -14,6 +14,8 @@ use super::evict::Eviction;
 const LONGEST_NOTE: usize = 1024;
 /// Events that may wait one by one. Beyond that the oldest of a kind become one event with a count.
 const MOST: usize = 20_000;
+/// How often an event is written at most, as client-go's recorder does it.
+const TRIES: u8 = 12;
 
 /// An event about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub struct Event {
     at: Timestamp,
     /// Itself included.
     count: u32,
+    /// How often it was written in vain.
+    tries: u8,
 }
 
 impl Event {
@@ -143,7 +147,7 @@ impl Default for Events {
 impl Events {
     /// One happened.
     pub fn push(&mut self, draft: EventDraft, at: Timestamp) {
-        self.waiting.push_back(Event { draft, at, count: 1 });
+        self.waiting.push_back(Event { draft, at, count: 1, tries: 0 });
         if self.waiting.len() > self.most
             && let Some(oldest) = self.waiting.pop_front()
         {
@@ -156,12 +160,19 @@ impl Events {
         self.waiting.pop_front().or_else(|| Some(self.together.pop_first()?.1))
     }
 
-    /// One that could not be written comes back, as the next.
-    pub fn push_back(&mut self, event: Event) {
+    /// One that could not be written comes back, behind the others: what is not taken now may be what is never taken. False if
+    /// it was written in vain too often.
+    #[must_use]
+    pub fn push_back(&mut self, mut event: Event) -> bool {
+        event.tries += 1;
+        if event.tries >= TRIES {
+            return false;
+        }
         match event.count {
-            1 if self.waiting.len() < self.most => self.waiting.push_front(event),
+            1 if self.waiting.len() < self.most => self.waiting.push_back(event),
             _ => self.put_together(event),
         }
+        true
     }
 
     /// Whether none is left.
@@ -245,15 +256,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_taken_comes_next_again_under_its_own_name() {
+    fn what_was_not_taken_comes_again_under_its_own_name_and_not_for_ever() {
         let mut events = Events::default();
         events.push(draft("a", "Scheduled"), at(1));
         events.push(draft("b", "Scheduled"), at(2));
         let first = events.pop().expect("one waits");
         let body = first.body("us");
-        events.push_back(first);
-        let again = events.pop().expect("it is there again");
+        assert!(events.push_back(first));
+        let next = events.pop().map(|event| event.draft.pod.name.to_string());
+        assert_eq!(next.as_deref(), Some("b"), "it holds up nobody");
+        let mut again = events.pop().expect("it is there again");
         assert_eq!(again.body("us"), body);
+        let mut tries = 2;
+        while events.push_back(again) {
+            again = events.pop().expect("it is there again");
+            tries += 1;
+        }
+        assert_eq!((tries, events.is_empty()), (TRIES, true));
         assert_eq!(body["metadata"]["name"], "a.3b9aca00");
         assert_eq!(body.get("series"), None);
     }
@@ -264,7 +283,7 @@ mod tests {
         events.push(draft("a", "Scheduled"), at(1));
         events.push(draft("b", "Scheduled"), at(2));
         let event = events.pop().expect("both are one");
-        events.push_back(event);
+        assert!(events.push_back(event));
         let body = events.pop().expect("it came back").body("us");
         assert_eq!(body["series"]["count"], 2);
         assert_eq!(

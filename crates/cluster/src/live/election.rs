@@ -25,7 +25,7 @@ impl Default for Times {
 impl Times {
     /// How long an attempt may take that has to be through `within` this time.
     pub fn patience(&self, within: Duration) -> Duration {
-        within.min(self.retry * 2)
+        within.min((self.retry * 2).max(self.renew_deadline / 2))
     }
 }
 

@@ -87,20 +87,16 @@ impl Teller {
     /// From now on nothing is said about a pod that waited: its bind goes out. Waits for what is being written.
     pub async fn hush(&self, uid: &PodUid) {
         loop {
-            let writing = {
+            let written = {
                 let mut outgoing = self.outgoing();
                 if outgoing.desk.hush(uid) {
                     return;
                 }
-                outgoing.writing.get(uid).cloned()
+                let Some(writing) = outgoing.writing.get(uid) else { return };
+                // Made while nobody can end the write: it hears of it, whatever comes between.
+                Arc::clone(writing).notified_owned()
             };
-            let Some(written) = writing else { return };
-            let done = written.notified();
-            // It may have ended between the look and the wait.
-            if !self.outgoing().writing.contains_key(uid) {
-                continue;
-            }
-            done.await;
+            written.await;
         }
     }
 
@@ -132,12 +128,13 @@ impl Teller {
                 continue;
             };
             let again = self.write(WriteKind::Event, &event.call(&self.reporter.instance)).await == Told::Unsure;
-            {
+            let lost = {
                 let mut outgoing = self.outgoing();
                 outgoing.telling -= 1;
-                if again {
-                    outgoing.events.push_back(event);
-                }
+                again && !outgoing.events.push_back(event)
+            };
+            if lost {
+                warn!("an event about a pod was not taken however often it was written, and is given up");
             }
             if again {
                 sleep(AGAIN).await;

@@ -66,7 +66,7 @@ impl Engine {
         while let Some(turn) = self.bindings.turnstile.waiting.front().copied().filter(|turn| turn.until <= now) {
             let before = self.admitted_before(turn.pod).and_then(|p| self.state.pod(p)).map(|p| p.name.to_string());
             let why = format!(
-                "kubelet has not admitted pod {} yet, which asks for devices alike",
+                "kubelet has not admitted pod {} yet, which has to come before",
                 before.unwrap_or_else(|| "before it".to_owned())
             );
             self.fail(now, turn.pod, ConditionReason::Unschedulable, why);

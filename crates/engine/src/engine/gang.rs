@@ -29,6 +29,8 @@ struct Wanting {
     victims: Vec<PodId>,
     /// Those of them that were not on their way before.
     marked: Vec<PodId>,
+    /// The node that was kept for it before the attempt.
+    kept: Option<NodeId>,
     text: Arc<str>,
 }
 
@@ -86,8 +88,9 @@ impl Engine {
                         let new = |v: &PodId| self.state.pod(*v).is_some_and(|p| !p.preempted && !p.terminating);
                         let marked: Vec<PodId> = victims.iter().copied().filter(new).collect();
                         marked.iter().for_each(|v| self.state.mark_preempted(*v, true));
+                        let kept = self.state.nominated_node(pod);
                         self.state.nominate(pod, Some(node));
-                        gang.wanting.push(Wanting { pod, node, victims, marked, text });
+                        gang.wanting.push(Wanting { pod, node, victims, marked, kept, text });
                     }
                 }
             }
@@ -125,7 +128,7 @@ impl Engine {
             }
         }
         for wanting in gang.wanting {
-            self.state.nominate(wanting.pod, None);
+            self.state.nominate(wanting.pod, wanting.kept);
             self.park_member(now, wanting.pod, wanting.text);
         }
         for (pod, text) in gang.missed {
@@ -136,18 +139,23 @@ impl Engine {
     /// Enough would have a place if others went: these are evicted, and every place is kept until then.
     fn make_room_for_gang(&mut self, now: Timestamp, gang: GangAttempt) {
         let group = gang.group;
+        let node_of = |engine: &Self, pod| engine.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node);
+        let placed: Vec<_> = gang.placed.iter().map(|pod| (*pod, node_of(self, *pod))).collect();
         for pod in gang.placed {
-            let node = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node);
             self.undo_placement(pod);
+        }
+        for wanting in &gang.wanting {
+            // So far it was kept in our own books only.
+            self.state.nominate(wanting.pod, wanting.kept);
+        }
+        // All is as it was before the attempt. That wakes nobody: the members that have room would try the whole gang again
+        // at once, and come to the same end for as long as the others' victims take to go. What changes from here on is news.
+        self.skip_own_changes();
+        for (pod, node) in placed {
             self.nominate(pod, node);
             self.park_member(now, pod, format!("pod group {group} waits for room that is being made").into());
         }
-        // What was tried and undone wakes nobody: the members that have room would try the whole gang again at once, and
-        // come to the same end for as long as the others' victims take to go.
-        self.skip_own_changes();
         for wanting in gang.wanting {
-            // So far it was kept in our own books only.
-            self.state.nominate(wanting.pod, None);
             let text = self.preempt(now, wanting.pod, wanting.node, &wanting.victims);
             self.park_member(now, wanting.pod, format!("{} {text}", wanting.text).into());
         }
@@ -166,7 +174,7 @@ impl Engine {
             self.undo_placement(*pod);
         }
         for wanting in &gang.wanting {
-            self.state.nominate(wanting.pod, None);
+            self.state.nominate(wanting.pod, wanting.kept);
         }
         // All is as it was before the attempt, and who waits has seen that.
         self.skip_own_changes();

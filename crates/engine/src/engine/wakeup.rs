@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, profile_for};
-use crate::model::{ClassId, NodeId, Timestamp};
+use crate::model::{ClassId, NodeId, PodId, Timestamp};
 use crate::preemption;
-use crate::state::{NodeState, Resolution};
+use crate::state::{NodeState, PodEntry, Resolution};
 
 /// How far parked classes have been shown to changed nodes.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -74,8 +74,10 @@ impl Engine {
                     self.wake.partly = Some((generation, class));
                     return false;
                 }
-                if self.would_fit(class, node) || self.would_make_room(class, node) {
+                if self.would_fit(class, node) {
                     self.queue.wake(class);
+                } else if let Some(pod) = self.would_make_room(class, node) {
+                    self.queue.wake_pod(pod);
                 }
                 from = Some(class.next());
             }
@@ -118,26 +120,24 @@ impl Engine {
         }
     }
 
-    /// Whether the first parked pod of a class would fit on a node once others have left that matter less. One that has a
-    /// node kept for it has looked already.
-    fn would_make_room(&mut self, class: ClassId, node: NodeId) -> bool {
-        let Some(entry) = self.queue.first_parked(class).and_then(|pod| self.state.pod(pod)) else { return false };
-        let (pod, priority) = (entry.id, entry.priority);
-        let lowest = self.state.node(node).and_then(NodeState::lowest_priority);
-        if !entry.preempts || self.state.nominated_node(pod).is_some() || lowest.is_none_or(|lowest| lowest >= priority)
-        {
-            return false;
+    /// The first parked pod of a class that would fit on a node once others have left that matter less. Of those that may
+    /// have others leave: one that has a node kept for it has looked already.
+    fn would_make_room(&mut self, class: ClassId, node: NodeId) -> Option<PodId> {
+        let lowest = self.state.node(node).and_then(NodeState::lowest_priority)?;
+        let may = |pod: &&PodEntry| pod.preempts && self.state.nominated_node(pod.id).is_none();
+        let pod = self.queue.parked(class).filter_map(|pod| self.state.pod(pod)).find(may)?;
+        if lowest >= pod.priority {
+            return None;
         }
+        let pod = pod.id;
         let class = self.state.class(class).clone();
-        let Some(profile) = profile_for(&self.profiles, &class).filter(|p| !p.post_filters().is_empty()) else {
-            return false;
-        };
+        let profile = profile_for(&self.profiles, &class).filter(|p| !p.post_filters().is_empty())?;
         let mut spent = 0;
         let helps = self.state.transaction(|what_if| {
             Resolution::Rollback(preemption::helps(what_if, profile, &class, pod, node, &mut spent))
         });
         self.steps = self.steps.saturating_sub(spent.saturating_mul(class.effort()));
-        helps
+        helps.then_some(pod)
     }
 
     /// Measurements that are too old do not count any more.

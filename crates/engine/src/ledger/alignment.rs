@@ -26,12 +26,13 @@ pub(super) struct Alignment<'a> {
 }
 
 impl<'a> Alignment<'a> {
-    /// `None` where it has no say: without a policy, and where none of the devices asked for has a NUMA node.
+    /// `None` where it has no say, without a policy and where none of the devices asked for has a NUMA node; and where it is
+    /// not foretold.
     pub fn of(topology: Option<TopologyManager>, request: &'a GpuRequest, cards: &'a [Card]) -> Option<Self> {
         let alignment = Self { topology: topology.filter(|it| it.aligns())?, request, cards };
-        let mut pools = request.containers.iter().flat_map(|c| &c.demands).map(|d| alignment.pools(d, &[], &[]));
-        let concerns = |pools: &Pools| (1..=MOST_NODES).contains(&pools.nodes().len());
-        pools.any(|pools| concerns(&pools)).then_some(alignment)
+        let demands = request.containers.iter().flat_map(|c| &c.demands);
+        let most = demands.map(|demand| alignment.pools(demand, &[], &[]).nodes().len()).max()?;
+        (1..=MOST_NODES).contains(&most).then_some(alignment)
     }
 
     /// Where a container's devices come from after those before it were `placed`. `O(demands * (cards + 2^NUMA nodes))`.
@@ -57,7 +58,24 @@ impl<'a> Alignment<'a> {
                 demands.iter().map(|demand| self.pools(demand, &[], &[]).hints(sum(demand))).collect()
             }
         };
-        Affinity::of(self.topology.policy, &hints)
+        match Affinity::of(self.topology.policy, &hints) {
+            // kubelet counts seats, and two of one container are on two cards: it would choose where no two are.
+            Affinity::On(set) if !self.request.containers[container].demands.iter().all(|d| self.can_give(set, d)) => {
+                Affinity::Anywhere
+            }
+            affinity => affinity,
+        }
+    }
+
+    /// Whether NUMA nodes have what a demand asks for, whoever has it now.
+    fn can_give(&self, set: NumaSet, demand: &Demand) -> bool {
+        let within =
+            self.cards.iter().filter(|card| card.present() && card.spec().numa.is_some_and(|n| set.contains(n)));
+        let most = within.map(|card| match card.spec().partitioning {
+            Partitioning::TimeSliced { .. } => units(card, demand).0.min(1),
+            Partitioning::OnDemand | Partitioning::Mig(_) => units(card, demand).0,
+        });
+        !self.binds(demand) || most.sum::<u32>() >= demand.count()
     }
 
     /// Devices of a demand's resource that containers before this one took from what is available, and those of them that it

@@ -277,9 +277,9 @@ impl Queue {
         self.unschedulable.range(from.unwrap_or(ClassId(0))..).map(|(class, _)| *class)
     }
 
-    /// The first parked pod of a class.
-    pub fn first_parked(&self, class: ClassId) -> Option<PodId> {
-        self.unschedulable.get(&class)?.first().map(|key| key.pod)
+    /// The parked pods of a class, the first to be tried first.
+    pub fn parked(&self, class: ClassId) -> impl Iterator<Item = PodId> {
+        self.unschedulable.get(&class).into_iter().flatten().map(|key| key.pod)
     }
 
     /// Makes a parked pod ready.

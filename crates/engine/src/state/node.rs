@@ -222,9 +222,13 @@ impl NodeState {
     pub fn report(&self) -> Option<&Arc<DeviceReport>> {
         self.report.as_ref()
     }
-    /// How its kubelet aligns devices to NUMA nodes, if it does.
+    /// How its kubelet aligns devices to NUMA nodes, if it does and there is a choice: where all cards are on one NUMA node,
+    /// or on none, it makes no difference.
     pub fn topology_manager(&self) -> Option<TopologyManager> {
-        self.report.as_ref()?.topology_manager.filter(|it| it.aligns())
+        let topology = self.report.as_ref()?.topology_manager.filter(|it| it.aligns())?;
+        let mut nodes = self.ledger.cards().iter().filter(|card| card.present()).map(|card| card.spec().numa);
+        let first = nodes.next()?;
+        nodes.any(|node| node != first).then_some(topology)
     }
     /// The sum of its pods' requests.
     pub fn requested(&self) -> &Resources {

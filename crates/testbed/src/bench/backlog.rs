@@ -28,7 +28,7 @@ pub struct Backlog {
     pub events: usize,
     /// The contender's own processor time; of the bare loop it is not told apart from the harness.
     pub cpu: Option<Duration>,
-    /// Its resident memory at the end, MiB.
+    /// Its resident memory at its most, MiB.
     pub mib: Option<u64>,
 }
 

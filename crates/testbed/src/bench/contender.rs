@@ -118,12 +118,12 @@ impl Running {
 pub(super) struct Used {
     /// User and system time.
     pub cpu: Duration,
-    /// Resident memory, MiB.
+    /// Resident memory at its most, MiB.
     pub mib: u64,
 }
 
 impl Used {
     fn of(pid: u32) -> Self {
-        Self { cpu: processor_time(pid), mib: memory_mib(pid, "VmRSS") }
+        Self { cpu: processor_time(pid), mib: memory_mib(pid, "VmHWM") }
     }
 }

@@ -105,7 +105,7 @@ pub async fn run(settings: &Settings) -> Result<Report, ControlPlaneError> {
             report.steady.push(measured);
         }
     }
-    if settings.many > 0 {
+    if settings.many > 0 && settings.contenders.contains(&Who::Ours) {
         eprintln!("{} nodes: {} binds a backlog of {} pods, shares", settings.nodes, Who::Ours, settings.many);
         let (who, workload) = (Who::Ours, Workload::Shares);
         let measured = backlog::measure(&mut cluster, settings, &kubeconfig, who, workload, settings.many).await?;

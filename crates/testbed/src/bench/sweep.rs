@@ -18,11 +18,21 @@ pub(super) async fn sweep(client: &Client) -> Result<(), ControlPlaneError> {
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
     let failed = || ControlPlaneError::request("could not delete what the one before left".to_owned());
     let (now, all) = (DeleteParams::default().grace_period(0), ListParams::default());
-    pods.delete_collection(&now, &all).await.map_err(failed())?;
-    events.delete_collection(&DeleteParams::default(), &all).await.map_err(failed())?;
     let one = ListParams::default().limit(1);
     while !pods.list_metadata(&one).await.map_err(failed())?.items.is_empty() {
-        sleep(PAUSE).await;
+        // Of many it may give up half way: what is left is deleted by the next.
+        match pods.delete_collection(&now, &all).await {
+            Ok(_) => sleep(PAUSE).await,
+            Err(kube::Error::Api(status)) if status.code >= 500 => {}
+            Err(error) => return Err(failed()(error)),
+        }
+    }
+    while !events.list_metadata(&one).await.map_err(failed())?.items.is_empty() {
+        match events.delete_collection(&DeleteParams::default(), &all).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code >= 500 => {}
+            Err(error) => return Err(failed()(error)),
+        }
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use common::{CARD, Run, bound, gpu_node, gpu_pod, pod, record, share, whole};
 use gpu_scheduler_engine::Policy;
 use gpu_scheduler_engine::ledger::{Card, CardChoice, HoldKind, Shortage, place};
 use gpu_scheduler_engine::model::{
-    Container, ContainerKind, DeviceReport, GpuRequest, GrantKind, Health, Node, Pod, TopologyManager,
-    TopologyManagerPolicy, TopologyManagerScope,
+    Container, ContainerKind, Demand, DeviceReport, GpuRequest, GrantKind, Health, Node, Partition, Partitioning, Pod,
+    TopologyManager, TopologyManagerPolicy, TopologyManagerScope,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -322,4 +322,33 @@ fn a_pod_that_waits_is_looked_at_again_when_another_takes_room() {
     assert_eq!(run.place(gpu_pod("one", whole(1))).as_deref(), Some("n1"));
     assert_eq!(run.devices_of("one"), ["GPU-n1-1"]);
     assert_eq!(run.devices_of("pair"), ["GPU-n1-2", "GPU-n1-3"], "{}", run.message("pair"));
+}
+
+/// kubelet does not run with a policy there, and the sets of NUMA nodes would be too many to go through.
+#[test]
+fn on_more_numa_nodes_than_kubelet_aligns_nothing_is_foretold() {
+    let topology = TopologyManager { policy: SingleNumaNode, scope: Scope::Container };
+    let numa: Vec<_> = (0..40).map(Some).collect();
+    let (node, mut report) = node_with(&numa, Some(topology));
+    let slice = Partition { profile: "1g.10gb".to_owned(), uuid: "MIG-0".to_owned(), start: None };
+    report.devices[0].card.partitioning = Partitioning::Mig(vec![slice]);
+    let mut run = Run::policy(Policy::Fgd);
+    run.nodes([node]).report(report);
+    // The slice's resource is on one NUMA node alone.
+    let mut both = gpu_pod("a", Demand::Slices { profile: "1g.10gb".to_owned(), count: 1 });
+    both.containers[0].gpu.push(whole(1));
+    assert_eq!(run.place(both).as_deref(), Some("n1"), "{}", run.message("a"));
+}
+
+/// kubelet counts replicas, and would take two of one card; the ledger wants two cards.
+#[test]
+fn replicas_that_one_numa_node_cannot_spread_are_placed_all_the_same() {
+    let topology = TopologyManager { policy: SingleNumaNode, scope: Scope::Container };
+    let (node, mut report) = node_with(&[Some(0), Some(1)], Some(topology));
+    for device in &mut report.devices {
+        device.card.partitioning = Partitioning::TimeSliced { seats: 4 };
+    }
+    let mut run = Run::policy(Policy::Fgd);
+    run.nodes([node]).report(report);
+    assert_eq!(run.place(gpu_pod("a", whole(2))).as_deref(), Some("n1"), "{}", run.message("a"));
 }

@@ -41,9 +41,10 @@ fn those_that_ask_alike_are_bound_one_after_another() {
 /// Which NUMA nodes kubelet chooses for one depends on what those before it got, whoever hands out the cards.
 #[test]
 fn where_kubelet_chooses_numa_nodes_all_that_ask_for_cards_are_bound_one_after_another() {
+    type Numa = fn(u32) -> Option<u32>;
     let policy = TopologyManagerPolicy::BestEffort;
     let aligns = Some(TopologyManager { policy, ..TopologyManager::default() });
-    let (halves, one): (fn(u32) -> Option<u32>, fn(u32) -> Option<u32>) = (|card| Some(card / 2), |_| Some(0));
+    let (halves, one): (Numa, Numa) = (|card| Some(card / 2), |_| Some(0));
     for (topology, numa, expected) in [
         (aligns, halves, &["a", "share"][..]),
         (aligns, one, &["a", "two", "share"]),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpu_scheduler_cluster::config::{ConfigError as FileError, ConfigProblem, plain_words, read_yaml};
 use gpu_scheduler_cluster::objects::nullable;
-use gpu_scheduler_engine::model::{TopologyManager, TopologyManagerPolicy, TopologyManagerScope};
+use gpu_scheduler_engine::model::{TopologyManager, TopologyManagerPolicy, TopologyManagerScope, TopologySetting};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -69,13 +69,12 @@ fn parse(text: &str) -> Result<TopologyManager, ConfigProblem> {
         let found = file.kind.map_or_else(|| "none".to_owned(), |kind| format!("{kind:?}"));
         return Err(wrong("kind", format!("it should be {KIND}, and is {found}")));
     }
-    let or_default =
-        |text: &str, default: &'static str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
-    let policy = or_default(&file.topology_manager_policy, TopologyManagerPolicy::None.as_str());
-    let scope = or_default(&file.topology_manager_scope, TopologyManagerScope::Container.as_str());
-    Ok(TopologyManager {
-        policy: policy.parse().map_err(|e| wrong("topologyManagerPolicy", format!("{e}")))?,
-        scope: scope.parse().map_err(|e| wrong("topologyManagerScope", format!("{e}")))?,
+    TopologyManager::named(&file.topology_manager_policy, &file.topology_manager_scope).map_err(|(setting, unknown)| {
+        let field = match setting {
+            TopologySetting::Policy => "topologyManagerPolicy",
+            TopologySetting::Scope => "topologyManagerScope",
+        };
+        wrong(field, unknown.to_string())
     })
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use gpu_scheduler_engine::model::{
     CardSpec, DeviceReport, DeviceStatus, Health, Holder, Link, Mib, Partition, Partitioning, PodUid, TopologyManager,
+    TopologySetting,
 };
 
 use crate::node::{MOST_CARDS, product};
@@ -70,12 +71,10 @@ pub fn read_device_report(object: GpuNodeState, findings: &mut Vec<Finding>) -> 
 
 /// What is missing has kubelet's default. What is not known is ignored whole: half of it would foretell something else.
 fn topology_manager(said: &ReportedTopologyManager, findings: &mut Vec<Finding>) -> Option<TopologyManager> {
-    let policy = if said.policy.is_empty() { Ok(Default::default()) } else { said.policy.parse() };
-    let scope = if said.scope.is_empty() { Ok(Default::default()) } else { said.scope.parse() };
-    let (field, unknown) = match (policy, scope) {
-        (Ok(policy), Ok(scope)) => return Some(TopologyManager { policy, scope }),
-        (Err(unknown), _) => ("policy", unknown),
-        (_, Err(unknown)) => ("scope", unknown),
+    let (field, unknown) = match TopologyManager::named(&said.policy, &said.scope) {
+        Ok(known) => return Some(known),
+        Err((TopologySetting::Policy, unknown)) => ("policy", unknown),
+        Err((TopologySetting::Scope, unknown)) => ("scope", unknown),
     };
     findings.push(Finding::new(
         format!("status.topologyManager.{field}"),

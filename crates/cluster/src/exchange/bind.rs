@@ -3,7 +3,7 @@
 use gpu_scheduler_engine::model::{PodName, PodUid};
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::call::{Answer, Call, NoAnswer, pod_path, says_nothing};
 use crate::allocation;
@@ -65,7 +65,7 @@ pub fn bind_answer(answer: Result<Answer, NoAnswer>) -> BindAnswer {
 
 /// The question where a pod is, by a consistent read.
 pub fn read_call(pod: &PodName) -> Call {
-    Call { method: Method::GET, path: pod_path(pod), content: "application/json", body: Value::Null }
+    Call::get(pod_path(pod))
 }
 
 /// What the answer to it means for the pod of this UID.
@@ -86,6 +86,8 @@ pub fn read_answer(uid: &PodUid, answer: Result<Answer, NoAnswer>) -> ReadAnswer
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn answer(code: u16, body: &Value) -> Result<Answer, NoAnswer> {

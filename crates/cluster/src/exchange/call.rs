@@ -1,9 +1,9 @@
 //! A request and its answer.
 
-use gpu_scheduler_engine::model::PodName;
+use gpu_scheduler_engine::model::{PodName, PodUid};
 use http::{Method, StatusCode};
 use kube::core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 /// A request to the API server.
@@ -17,6 +17,20 @@ pub struct Call {
     pub content: &'static str,
     /// The body; null where there is none.
     pub body: Value,
+}
+
+impl Call {
+    /// A read.
+    pub fn get(path: String) -> Self {
+        Self { method: Method::GET, path, content: "application/json", body: Value::Null }
+    }
+
+    /// A change of a pod's status. The UID is a precondition: a pod of the same name that came later says nothing yet.
+    pub fn status(pod: &PodName, uid: &PodUid, status: Value) -> Self {
+        let body = json!({"metadata": {"uid": &*uid.0}, "status": status});
+        let content = "application/strategic-merge-patch+json";
+        Self { method: Method::PATCH, path: format!("{}/status", pod_path(pod)), content, body }
+    }
 }
 
 /// An answer of the API server.

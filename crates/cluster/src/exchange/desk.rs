@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use gpu_scheduler_engine::Condition;
 use gpu_scheduler_engine::model::{PodName, PodUid};
-use http::Method;
 use serde_json::{Value, json};
 
-use super::call::{Call, pod_path};
+use super::call::Call;
 use super::told::Told;
-
-pub(super) const MERGE: &str = "application/strategic-merge-patch+json";
 
 /// What is to be written on a waiting pod, in one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +31,7 @@ impl Say {
         if let Some(node) = &self.nomination {
             status["nominatedNodeName"] = json!(node.as_deref());
         }
-        // The UID is a precondition: a pod of the same name that came later says nothing yet.
-        let body = json!({"metadata": {"uid": &*uid.0}, "status": status});
-        Call { method: Method::PATCH, path: format!("{}/status", pod_path(&self.pod)), content: MERGE, body }
+        Call::status(&self.pod, uid, status)
     }
 
     /// What is newer counts; what it says nothing of stays to be said.

@@ -9,7 +9,6 @@ use http::Method;
 use serde_json::json;
 
 use super::call::{Call, pod_path};
-use super::desk::MERGE;
 use super::told::Told;
 
 /// Pause before an eviction without an answer is tried again.
@@ -52,8 +51,7 @@ impl Eviction {
             "message": message,
             "lastTransitionTime": now,
         });
-        let body = json!({"metadata": {"uid": &*self.uid.0}, "status": {"conditions": [condition]}});
-        Call { method: Method::PATCH, path: format!("{}/status", pod_path(&self.pod)), content: MERGE, body }
+        Call::status(&self.pod, &self.uid, json!({"conditions": [condition]}))
     }
 
     fn delete(&self) -> Call {

@@ -23,6 +23,11 @@ impl Default for Times {
 }
 
 impl Times {
+    /// How long an attempt to begin a term may take.
+    pub fn to_acquire(&self) -> Duration {
+        self.renew_deadline
+    }
+
     /// How long an attempt may take that has to be through `within` this time.
     pub fn patience(&self, within: Duration) -> Duration {
         within.min((self.retry * 2).max(self.renew_deadline / 2))

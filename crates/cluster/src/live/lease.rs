@@ -55,7 +55,7 @@ impl Elector {
         let mut told = String::new();
         loop {
             let sent = Instant::now();
-            match self.attempt(Purpose::Acquire, self.times.renew_deadline).await {
+            match self.attempt(Purpose::Acquire, self.times.to_acquire()).await {
                 Ok(true) => {
                     let tenure = Tenure::begin(self.times, self.fence.clone(), sent);
                     self.health.set_leader(Some(sent));

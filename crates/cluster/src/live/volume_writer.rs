@@ -3,7 +3,7 @@
 use gpu_scheduler_engine::model::ClaimName;
 use http::{Method, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::writer::Writer;
 use crate::driver::{VolumeAnswer, VolumeRead, VolumeWrite, Written};
@@ -47,9 +47,7 @@ impl Writer {
 
     /// What the object says now, by a consistent read.
     pub async fn read_volume(&self, order: &VolumeWrite) -> VolumeRead {
-        let call =
-            Call { method: Method::GET, path: path(&order.what), content: "application/json", body: Value::Null };
-        let answer = match self.send(&call).await {
+        let answer = match self.send(&Call::get(path(&order.what))).await {
             Ok(answer) => answer,
             Err(error) => return VolumeRead::Unknown(error.to_string()),
         };

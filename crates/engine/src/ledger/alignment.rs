@@ -42,7 +42,7 @@ impl<'a> Alignment<'a> {
                 let demands = self.request.containers[container].demands.iter();
                 let hints = demands.map(|demand| {
                     let (taken, reusable) = self.before(container, placed, demand);
-                    self.pools(demand, &taken, &reusable).hints(demand.count())
+                    self.pools(demand, &taken, &reusable).hints(self.asked(demand))
                 });
                 hints.collect()
             }
@@ -54,8 +54,7 @@ impl<'a> Alignment<'a> {
                         demands.push(demand);
                     }
                 }
-                let sum = |demand| self.request.peak(|d| same_resource(d, demand).then_some(d.count()));
-                demands.iter().map(|demand| self.pools(demand, &[], &[]).hints(sum(demand))).collect()
+                demands.iter().map(|demand| self.pools(demand, &[], &[]).hints(self.asked(demand))).collect()
             }
         };
         match Affinity::of(self.topology.policy, &hints) {
@@ -105,6 +104,14 @@ impl<'a> Alignment<'a> {
         (taken, reusable)
     }
 
+    /// How many devices of a demand's resource are asked for at once, by the scope.
+    fn asked(&self, demand: &Demand) -> u32 {
+        match self.topology.scope {
+            TopologyManagerScope::Container => demand.count(),
+            TopologyManagerScope::Pod => self.request.peak(|d| same_resource(d, demand).then_some(d.count())),
+        }
+    }
+
     /// Whether the NUMA nodes of a container say which devices it gets of this resource.
     pub fn binds(&self, demand: &Demand) -> bool {
         !self.pools(demand, &[], &[]).nodes().is_empty()
@@ -129,10 +136,7 @@ impl<'a> Alignment<'a> {
             .iter()
             .map(|p| NumaRoom { node: p.node, total: p.all, available: p.available, free: free(p.node) })
             .collect();
-        let asked = match self.topology.scope {
-            TopologyManagerScope::Container => demand.count(),
-            TopologyManagerScope::Pod => self.request.peak(|d| same_resource(d, demand).then_some(d.count())),
-        };
+        let asked = self.asked(demand);
         let room = |set: NumaSet| nodes.iter().filter(|n| set.contains(n.node)).map(|n| n.free).sum::<u32>();
         let short = chosen.is_none_or(|set| room(set) < asked);
         short.then_some(Shortage::Numa { policy: self.topology.policy, asked, chosen, nodes })

@@ -55,7 +55,9 @@ pub use storage::{
 pub use symbols::{Symbol, Symbols};
 pub use taint::{CompiledTaint, CompiledToleration, Effect, Taint, Toleration, TolerationOperator};
 pub use time::{Millis, Timestamp};
-pub use topology_manager::{TopologyManager, TopologyManagerPolicy, TopologyManagerScope, UnknownName};
+pub use topology_manager::{
+    TopologyManager, TopologyManagerPolicy, TopologyManagerScope, TopologySetting, UnknownName,
+};
 pub(crate) use units::mul_div;
 pub use units::{Cost, Mib, MilliGpu, Percent, share_size};
 pub use workload::{DisruptionBudget, Workload, WorkloadKind, WorkloadName};

@@ -80,6 +80,15 @@ impl TopologyManagerScope {
     }
 }
 
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopologySetting {
+    /// `topologyManagerPolicy`.
+    Policy,
+    /// `topologyManagerScope`.
+    Scope,
+}
+
 /// A name that kubelet does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{value:?} is not known; write {known}")]
@@ -93,6 +102,22 @@ fn read<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T
         let names: Vec<_> = all.iter().map(|it| name(*it)).collect();
         UnknownName { value: text.to_owned(), known: names.join(", ") }
     })
+}
+
+impl TopologyManager {
+    /// Policy and scope as kubelet spells them; what is empty has kubelet's default.
+    ///
+    /// # Errors
+    /// Which of the two is not known, and its name.
+    pub fn named(policy: &str, scope: &str) -> Result<Self, (TopologySetting, UnknownName)> {
+        fn or_default<T: FromStr + Default>(text: &str) -> Result<T, T::Err> {
+            if text.is_empty() { Ok(T::default()) } else { text.parse() }
+        }
+        Ok(Self {
+            policy: or_default(policy).map_err(|unknown| (TopologySetting::Policy, unknown))?,
+            scope: or_default(scope).map_err(|unknown| (TopologySetting::Scope, unknown))?,
+        })
+    }
 }
 
 impl FromStr for TopologyManagerPolicy {

@@ -288,9 +288,9 @@ impl NodeState {
         twins
     }
     fn is_aligned_as(&self, other: &Self) -> bool {
-        let numa = |node: &Self| node.ledger.cards().iter().map(|c| c.spec().numa).collect::<SmallVec<[_; 16]>>();
         let (topology, theirs) = (self.topology_manager(), other.topology_manager());
-        topology == theirs && (topology.is_none() || numa(self) == numa(other))
+        let (ours, others) = (self.ledger.cards().iter(), other.ledger.cards().iter());
+        topology == theirs && (topology.is_none() || ours.map(|c| c.spec().numa).eq(others.map(|c| c.spec().numa)))
     }
     /// Number of its latest change.
     pub fn generation(&self) -> u64 {

@@ -1,15 +1,14 @@
 //! A backlog that is worked off: pods first, then the clock and the contender.
 
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::contender::{Running, Who};
 use super::watch::Watch;
-use super::{Settings, Workload, bare, sweep};
-use crate::control_plane::{ControlPlane, ControlPlaneError};
+use super::{Bed, Workload, bare, millis, sweep};
+use crate::control_plane::ControlPlaneError;
 
 /// What came of a backlog.
 #[derive(Debug, Clone)]
@@ -45,7 +44,7 @@ impl Backlog {
 
     /// Processor time a pod, milliseconds.
     pub fn cpu_ms(&self) -> Option<f64> {
-        Some(self.cpu?.as_secs_f64() * 1000.0 / self.pods as f64)
+        Some(millis(self.cpu?) / self.pods as f64)
     }
 }
 
@@ -63,21 +62,19 @@ impl fmt::Display for Backlog {
 }
 
 pub(super) async fn measure(
-    cluster: &mut ControlPlane,
-    settings: &Settings,
-    kubeconfig: &Path,
+    bed: &mut Bed<'_>,
     who: Who,
     workload: Workload,
     pods: usize,
 ) -> Result<Backlog, ControlPlaneError> {
-    let client = cluster.client();
-    cluster.add_pods((0..pods).map(|n| who.pod(&format!("p{n}"), workload).build())).await?;
+    let client = bed.cluster.client();
+    bed.cluster.add_pods((0..pods).map(|n| who.pod(&format!("p{n}"), workload).build())).await?;
     let watch = Watch::start(client.clone());
     watch.seen(pods).await?;
     let begun = Instant::now();
-    let running = Running::start(cluster, settings, kubeconfig, who).await?;
+    let running = Running::start(bed, who).await?;
     if running.is_none() {
-        bare::bind(&client, pods, settings.nodes).await?;
+        bare::bind(&client, pods, bed.settings.nodes).await?;
     }
     watch.bound(pods).await?;
     let took = begun.elapsed();
@@ -85,9 +82,9 @@ pub(super) async fn measure(
     if let Some(running) = running {
         measured.events = sweep::events(&client, pods).await?;
         measured.told = (measured.events >= pods).then(|| begun.elapsed());
-        let used = running.used(cluster);
+        let used = running.used(&bed.cluster);
         (measured.cpu, measured.mib) = (Some(used.cpu), Some(used.mib));
-        running.stop(cluster);
+        running.stop(&mut bed.cluster);
     }
     drop(watch);
     sweep::sweep(&client).await?;

@@ -1,11 +1,10 @@
 //! Who binds.
 
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Settings, Workload};
+use super::{Bed, Workload};
 use crate::control_plane::process::Program;
 use crate::control_plane::{ControlPlane, ControlPlaneError, KubeScheduler};
 use crate::objects::PodObject;
@@ -73,21 +72,17 @@ pub(super) enum Running {
 
 impl Running {
     /// Starts it; for the bare loop there is nothing to start.
-    pub async fn start(
-        cluster: &mut ControlPlane,
-        settings: &Settings,
-        kubeconfig: &Path,
-        who: Who,
-    ) -> Result<Option<Self>, ControlPlaneError> {
+    pub async fn start(bed: &mut Bed<'_>, who: Who) -> Result<Option<Self>, ControlPlaneError> {
         match who {
             Who::KubeScheduler => {
-                cluster.start_kube_scheduler(&KubeScheduler::default()).await?;
+                bed.cluster.start_kube_scheduler(&KubeScheduler::default()).await?;
                 Ok(Some(Self::Kube))
             }
             Who::Ours => {
                 let args = ["run", "--leader-elect", "false", "--bind-address", "127.0.0.1:0", "--kubeconfig"];
-                let args = args.into_iter().map(str::to_owned).chain([kubeconfig.display().to_string()]);
-                Program::start("gpu-scheduler", &settings.scheduler, args, cluster.folder()).map(Self::Ours).map(Some)
+                let args = args.into_iter().map(str::to_owned).chain([bed.kubeconfig.display().to_string()]);
+                let started = Program::start("gpu-scheduler", &bed.settings.scheduler, args, bed.cluster.folder());
+                started.map(Self::Ours).map(Some)
             }
             Who::BareLoop => Ok(None),
         }

@@ -17,6 +17,7 @@ mod targets;
 mod watch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::control_plane::{ControlPlane, ControlPlaneError, Options};
 use crate::deploy;
@@ -64,54 +65,81 @@ impl Workload {
     }
 }
 
+/// Where everything is measured.
+struct Bed<'a> {
+    cluster: ControlPlane,
+    settings: &'a Settings,
+    /// By which our program finds the API server, and what it may do there.
+    kubeconfig: PathBuf,
+}
+
+/// Milliseconds.
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
 /// Measures everything, and says on standard error how far it is.
 ///
 /// # Errors
 ///
 /// The bed cannot be had, or a contender does not bind all pods.
 pub async fn run(settings: &Settings) -> Result<Report, ControlPlaneError> {
-    let mut cluster = ControlPlane::start(Options::load_test()).await?;
+    let cluster = ControlPlane::start(Options::load_test()).await?;
     let access = deploy::install(&cluster).await?;
     let kubeconfig = cluster.folder().join("bench.kubeconfig");
     access.write_kubeconfig(&kubeconfig)?;
     cluster.add_nodes((0..settings.nodes).map(|n| NodeObject::new(&format!("node-{n}")).ready().build())).await?;
+    let mut bed = Bed { cluster, settings, kubeconfig };
     let whole = settings.pods.min(settings.nodes * 8);
     let mut report = Report::new(settings);
-    for (who, workload, pods) in [
-        (Who::KubeScheduler, Workload::Whole, whole),
-        (Who::Ours, Workload::Whole, whole),
-        (Who::Ours, Workload::Shares, whole),
-        (Who::BareLoop, Workload::Whole, whole),
+    for (who, workload) in [
+        (Who::KubeScheduler, Workload::Whole),
+        (Who::Ours, Workload::Whole),
+        (Who::Ours, Workload::Shares),
+        (Who::BareLoop, Workload::Whole),
     ] {
-        if !settings.contenders.contains(&who) {
-            continue;
-        }
-        eprintln!("{} nodes: {who} binds a backlog of {pods} pods, {}", settings.nodes, workload.as_str());
-        let measured = backlog::measure(&mut cluster, settings, &kubeconfig, who, workload, pods).await?;
-        eprintln!("    {measured}");
-        report.backlogs.push(measured);
+        report.backlogs.extend(bed.backlog(who, workload, whole).await?);
     }
     let rates = if settings.seconds > 0 { settings.rates.as_slice() } else { &[] };
     for &rate in rates {
         for (who, workload) in
             [(Who::KubeScheduler, Workload::Whole), (Who::Ours, Workload::Whole), (Who::Ours, Workload::Shares)]
         {
-            if !settings.contenders.contains(&who) {
-                continue;
-            }
-            eprintln!("{} nodes: {rate} pods a second for {who}, {}", settings.nodes, workload.as_str());
-            let measured = steady::measure(&mut cluster, settings, &kubeconfig, who, workload, rate).await?;
-            eprintln!("    {measured}");
-            report.steady.push(measured);
+            report.steady.extend(bed.steady(who, workload, rate).await?);
         }
     }
-    if settings.many > 0 && settings.contenders.contains(&Who::Ours) {
-        eprintln!("{} nodes: {} binds a backlog of {} pods, shares", settings.nodes, Who::Ours, settings.many);
-        let (who, workload) = (Who::Ours, Workload::Shares);
-        let measured = backlog::measure(&mut cluster, settings, &kubeconfig, who, workload, settings.many).await?;
-        eprintln!("    {measured}");
-        report.backlogs.push(measured);
+    if settings.many > 0 {
+        report.backlogs.extend(bed.backlog(Who::Ours, Workload::Shares, settings.many).await?);
     }
-    cluster.stop();
+    bed.cluster.stop();
     Ok(report)
+}
+
+impl Bed<'_> {
+    /// Nothing of whom is not to be measured.
+    async fn backlog(
+        &mut self,
+        who: Who,
+        workload: Workload,
+        pods: usize,
+    ) -> Result<Option<Backlog>, ControlPlaneError> {
+        if !self.settings.contenders.contains(&who) {
+            return Ok(None);
+        }
+        eprintln!("{} nodes: {who} binds a backlog of {pods} pods, {}", self.settings.nodes, workload.as_str());
+        let measured = backlog::measure(self, who, workload, pods).await?;
+        eprintln!("    {measured}");
+        Ok(Some(measured))
+    }
+
+    /// Nothing of whom is not to be measured.
+    async fn steady(&mut self, who: Who, workload: Workload, rate: u32) -> Result<Option<Steady>, ControlPlaneError> {
+        if !self.settings.contenders.contains(&who) {
+            return Ok(None);
+        }
+        eprintln!("{} nodes: {rate} pods a second for {who}, {}", self.settings.nodes, workload.as_str());
+        let measured = steady::measure(self, who, workload, rate).await?;
+        eprintln!("    {measured}");
+        Ok(Some(measured))
+    }
 }

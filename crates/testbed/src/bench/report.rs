@@ -1,9 +1,8 @@
 //! What was measured, as a part of a document.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use super::{Backlog, Settings, Steady, Who, machine, targets};
+use super::{Backlog, Settings, Steady, Who, machine, millis, targets};
 
 /// What was measured on one bed.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl Report {
     }
 
     fn write_steady(&self, text: &mut String) -> std::fmt::Result {
-        let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
+        let ms = |time| format!("{:.1} ms", millis(time));
         writeln!(text, "\n| pods a second, for {} s | who | created to bound, p50 | p99 |", self.seconds)?;
         writeln!(text, "|---|---|---|---|")?;
         for it in &self.steady {

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -13,8 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::contender::{Running, Who};
 use super::watch::Watch;
-use super::{Settings, Workload, sweep};
-use crate::control_plane::{ControlPlane, ControlPlaneError};
+use super::{Bed, Workload, millis, sweep};
+use crate::control_plane::ControlPlaneError;
 
 /// What came of pods that arrived at a steady rate.
 #[derive(Debug, Clone)]
@@ -33,24 +32,21 @@ pub struct Steady {
 
 impl fmt::Display for Steady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-        write!(f, "created to bound: p50 {:.1} ms, p99 {:.1} ms", ms(self.p50), ms(self.p99))
+        write!(f, "created to bound: p50 {:.1} ms, p99 {:.1} ms", millis(self.p50), millis(self.p99))
     }
 }
 
 pub(super) async fn measure(
-    cluster: &mut ControlPlane,
-    settings: &Settings,
-    kubeconfig: &Path,
+    bed: &mut Bed<'_>,
     who: Who,
     workload: Workload,
     rate: u32,
 ) -> Result<Steady, ControlPlaneError> {
-    let client = cluster.client();
-    let running = Running::start(cluster, settings, kubeconfig, who).await?;
+    let client = bed.cluster.client();
+    let running = Running::start(bed, who).await?;
     // One before, so that the contender has seen everything when the others come.
     let first = Watch::start(client.clone());
-    cluster.add_pods([who.pod("first", workload).build()]).await?;
+    bed.cluster.add_pods([who.pod("first", workload).build()]).await?;
     first.bound(1).await?;
     drop(first);
 
@@ -59,7 +55,7 @@ pub(super) async fn measure(
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let mut ticks = interval(Duration::from_secs(1) / rate);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let count = rate * settings.seconds;
+    let count = rate * bed.settings.seconds;
     let mut creating = JoinSet::new();
     for n in 0..count {
         ticks.tick().await;
@@ -80,7 +76,7 @@ pub(super) async fn measure(
     let of = |part: usize| latencies[(latencies.len() - 1) * part / 100];
     let measured = Steady { who, workload, rate, p50: of(50), p99: of(99) };
     if let Some(running) = running {
-        running.stop(cluster);
+        running.stop(&mut bed.cluster);
     }
     drop(watch);
     sweep::sweep(&client).await?;

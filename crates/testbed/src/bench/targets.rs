@@ -1,9 +1,8 @@
 //! What was to be reached, and whether it was.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use super::{Backlog, Report, Steady, Who, Workload};
+use super::{Backlog, Report, Steady, Who, Workload, millis};
 
 /// One figure beside what it was to be.
 struct Target {
@@ -67,11 +66,10 @@ fn of_arrivals(report: &Report) -> Vec<Target> {
     };
     let mut targets = Vec::new();
     let Some(ours) = find(Who::Ours) else { return targets };
-    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     if let Some(theirs) = find(Who::KubeScheduler) {
         let what = "p99 from created to bound at 50 pods/s, × kube-scheduler";
-        targets.push(Target::at_most(what, 1.0, ms(ours) / ms(theirs)));
+        targets.push(Target::at_most(what, 1.0, millis(ours) / millis(theirs)));
     }
-    targets.push(Target::at_most("p99 from created to bound at 50 pods/s, ms", 50.0, ms(ours)));
+    targets.push(Target::at_most("p99 from created to bound at 50 pods/s, ms", 50.0, millis(ours)));
     targets
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;
 
+pub use gpu_scheduler_engine::model::TopologyManagerPolicy;
 use serde_json::{Map, Value};
 
 /// What node to start.
@@ -42,33 +43,6 @@ impl RealNodeOptions {
             numa_nodes: None,
             topology_manager_policy: TopologyManagerPolicy::default(),
             kubelet_config: Map::new(),
-        }
-    }
-}
-
-/// The kubelet's `topologyManagerPolicy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TopologyManagerPolicy {
-    /// Nothing is aligned.
-    #[default]
-    None,
-    /// Aligned where it can be.
-    BestEffort,
-    /// A pod is refused where its hints cannot all be met.
-    Restricted,
-    /// A pod is refused where one NUMA node cannot serve it.
-    SingleNumaNode,
-}
-
-impl TopologyManagerPolicy {
-    /// As the configuration spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::BestEffort => "best-effort",
-            Self::Restricted => "restricted",
-            Self::SingleNumaNode => "single-numa-node",
         }
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::broken::Broken;
 use super::clock::{Instant, millis};
 use super::plan::{Answered, Asked, Moment};
+use super::replica::Replica;
 use super::sim::{Happening, Sim};
 
 /// A request that was not answered yet.
@@ -29,6 +30,13 @@ pub struct InFlight {
     pub left: bool,
     /// When whoever asked gives up.
     pub until: Instant,
+}
+
+impl InFlight {
+    /// Whether the life of a replica goes on that it is of, and the term.
+    fn is_of(&self, replica: &Replica) -> bool {
+        self.life == replica.life && (self.term == 0 || self.term == replica.term_number())
+    }
 }
 
 /// What a request is for.
@@ -122,9 +130,7 @@ impl Sim {
     /// A request leaves its process, if that is still there and its term too.
     pub fn leave(&mut self, number: u64) {
         let Some(flight) = self.calls.get_mut(&number) else { return };
-        let from = &self.replicas[flight.replica];
-        let term = from.term.as_ref().map_or(0, |term| term.number);
-        if from.life != flight.life || (flight.term != 0 && flight.term != term) {
+        if !flight.is_of(&self.replicas[flight.replica]) {
             self.calls.remove(&number);
             return;
         }
@@ -182,9 +188,7 @@ impl Sim {
     /// Takes a request out whose answer is there, or does not come any more; `None` where it means nothing by now.
     pub fn end_call(&mut self, number: u64) -> Option<InFlight> {
         let flight = self.calls.remove(&number)?;
-        let from = &self.replicas[flight.replica];
-        let term = from.term.as_ref().map_or(0, |term| term.number);
-        (from.life == flight.life && (flight.term == 0 || flight.term == term)).then_some(flight)
+        flight.is_of(&self.replicas[flight.replica]).then_some(flight)
     }
 }
 

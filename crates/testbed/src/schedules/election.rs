@@ -20,12 +20,12 @@ impl Sim {
         }
         let (purpose, patience) = match &from.term {
             Some(term) => (Purpose::Renew, term.tenure.patience(base.at(now))),
-            None => (Purpose::Acquire, times.patience(times.renew_deadline)),
+            None => (Purpose::Acquire, times.to_acquire()),
         };
         from.attempts += 1;
         let number = from.attempts;
-        from.attempt = Some(Attempt { number, sent: now, purpose });
         let until = now.after(millis(patience));
+        from.attempt = Some(Attempt { number, sent: now, until, purpose });
         self.own(replica, until, Own::AttemptEnds(number));
         self.send_lease(replica, number, Request::ReadLease, until);
     }
@@ -43,7 +43,7 @@ impl Sim {
         match request {
             Request::ReadLease => match from.election.wish(now, attempt.purpose, record) {
                 None => self.attempt_ends(replica, number, Ok(false)),
-                Some(wish) => self.write_lease(replica, number, wish),
+                Some(wish) => self.write_lease(replica, attempt, wish),
             },
             Request::WriteLease(_) | Request::Call(_) => {
                 from.election.look(now, record);
@@ -52,18 +52,17 @@ impl Sim {
         }
     }
 
-    fn write_lease(&mut self, replica: usize, number: u64, wish: Wish) {
+    fn write_lease(&mut self, replica: usize, attempt: Attempt, wish: Wish) {
+        let Attempt { number, until, .. } = attempt;
         let from = &self.replicas[replica];
         let (transitions, version) = match wish {
             Wish::Create => (0, String::new()),
             Wish::Take(before) => (before.transitions + 1, before.version),
             Wish::Renew(before) => (before.transitions, before.version),
         };
-        let times = Times::default();
         // Any text that no other renewal has does.
         let renewed = format!("{} {number}", self.now.0);
-        let record = Record { holder: from.identity(), lease: times.lease, renewed, transitions, version };
-        let until = self.now.after(millis(times.patience(times.renew_deadline)));
+        let record = Record { holder: from.identity(), lease: Times::default().lease, renewed, transitions, version };
         self.send_lease(replica, number, Request::WriteLease(record), until);
     }
 

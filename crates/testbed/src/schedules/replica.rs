@@ -46,6 +46,8 @@ pub struct Attempt {
     pub number: u64,
     /// When it began.
     pub sent: Instant,
+    /// When it is given up.
+    pub until: Instant,
     /// What for.
     pub purpose: Purpose,
 }
@@ -73,6 +75,11 @@ impl Replica {
     /// By what name the Lease knows this life of it.
     pub fn identity(&self) -> String {
         identity(&self.name, self.life)
+    }
+
+    /// The number of the term that it serves; 0: none.
+    pub fn term_number(&self) -> u64 {
+        self.term.as_ref().map_or(0, |term| term.number)
     }
 
     /// Its process is gone, with everything in it.

@@ -213,7 +213,7 @@ impl Sim {
     /// Something is to happen within a replica as it is now.
     pub fn own(&mut self, replica: usize, at: Instant, own: Own) {
         let from = &self.replicas[replica];
-        let term = if own.outlives_terms() { 0 } else { from.term.as_ref().map_or(0, |term| term.number) };
+        let term = if own.outlives_terms() { 0 } else { from.term_number() };
         self.at(at, Happening::Own(replica, from.life, term, own));
     }
 
@@ -264,7 +264,7 @@ impl Sim {
             }
             Happening::Own(replica, life, term, own) => {
                 let from = &self.replicas[replica];
-                let now = from.term.as_ref().map_or(0, |term| term.number);
+                let now = from.term_number();
                 if from.up && from.life == life && (own.outlives_terms() || term == now) {
                     self.happens_within(replica, own);
                 }

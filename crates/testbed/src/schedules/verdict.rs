@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use gpu_scheduler_cluster::driver::{Around, Change, Driver, Effect, Input, Seen, Turn};
+use gpu_scheduler_cluster::driver::{Driver, Effect, Turn};
 
-use super::api::{Read, name};
+use super::api::name;
 use super::broken::Broken;
 use super::clock::Instant;
 use super::plan::{Kind, Moment};
 use super::replica::driver;
 use super::sim::{AFTERWARDS, Sim};
-use super::watch::Mark;
+use super::watch::{Mark, Sight};
 use crate::checker::Violation;
 use crate::{invariants, restart};
 
@@ -103,23 +103,11 @@ impl Sim {
         let stamp = self.now.stamp();
         let mut fresh = driver(self.now);
         for kind in Kind::ALL {
-            let tell = |change: Mark| match kind {
-                Kind::Nodes => Input::Nodes(change.of()),
-                Kind::Pods => Input::Pods(change.of()),
-                Kind::Reports => Input::Reports(change.of()),
-                Kind::Groups => Input::Around(Around::PodGroups(change.of())),
-            };
-            fresh.handle(stamp, tell(Mark::Restarted));
+            fresh.handle(stamp, Mark::Restarted.input(kind));
             for object in self.api.list(kind) {
-                let input = match object.read.clone() {
-                    Read::Node(node) => Input::Nodes(Change::Listed(Seen::Object(node))),
-                    Read::Pod(pod) => Input::Pods(Change::Listed(Seen::Object(pod))),
-                    Read::Report(report) => Input::Reports(Change::Listed(Seen::Object(report))),
-                    Read::Group(group) => Input::Around(Around::PodGroups(Change::Listed(Seen::Object(group)))),
-                };
-                fresh.handle(stamp, input);
+                fresh.handle(stamp, Sight::Listed.input(&object.read));
             }
-            fresh.handle(stamp, tell(Mark::Synced));
+            fresh.handle(stamp, Mark::Synced.input(kind));
         }
         fresh
     }

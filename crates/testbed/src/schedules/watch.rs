@@ -214,24 +214,12 @@ impl Sim {
     }
 
     fn tell_mark(&mut self, replica: usize, kind: Kind, mark: Mark) {
-        let input = match kind {
-            Kind::Nodes => Input::Nodes(mark.of()),
-            Kind::Pods => Input::Pods(mark.of()),
-            Kind::Reports => Input::Reports(mark.of()),
-            Kind::Groups => Input::Around(Around::PodGroups(mark.of())),
-        };
-        self.input(replica, input);
+        self.input(replica, mark.input(kind));
     }
 
     fn tell_object(&mut self, replica: usize, kind: Kind, object: &Stored, how: Sight) {
         self.note(|| format!("r{replica} sees {kind:?} {} {how:?}", super::api::name(&object.value)));
-        let input = match &object.read {
-            Read::Node(node) => Input::Nodes(how.of(node)),
-            Read::Pod(pod) => Input::Pods(how.of(pod)),
-            Read::Report(report) => Input::Reports(how.of(report)),
-            Read::Group(group) => Input::Around(Around::PodGroups(how.of(group))),
-        };
-        self.input(replica, input);
+        self.input(replica, how.input(&object.read));
     }
 }
 
@@ -246,7 +234,16 @@ pub enum Mark {
 
 impl Mark {
     /// As the watch of a kind says it.
-    pub fn of<T>(self) -> Change<T> {
+    pub fn input(self, kind: Kind) -> Input {
+        match kind {
+            Kind::Nodes => Input::Nodes(self.of()),
+            Kind::Pods => Input::Pods(self.of()),
+            Kind::Reports => Input::Reports(self.of()),
+            Kind::Groups => Input::Around(Around::PodGroups(self.of())),
+        }
+    }
+
+    fn of<T>(self) -> Change<T> {
         match self {
             Self::Restarted => Change::Restarted,
             Self::Synced => Change::Synced,
@@ -256,13 +253,26 @@ impl Mark {
 
 /// As what an object is shown.
 #[derive(Debug, Clone, Copy)]
-enum Sight {
+pub enum Sight {
+    /// As one of a list.
     Listed,
+    /// As one that was written.
     Applied,
+    /// As one that is gone.
     Deleted,
 }
 
 impl Sight {
+    /// As the watch of its kind shows an object.
+    pub fn input(self, object: &Read) -> Input {
+        match object {
+            Read::Node(node) => Input::Nodes(self.of(node)),
+            Read::Pod(pod) => Input::Pods(self.of(pod)),
+            Read::Report(report) => Input::Reports(self.of(report)),
+            Read::Group(group) => Input::Around(Around::PodGroups(self.of(group))),
+        }
+    }
+
     fn of<T: Clone>(self, object: &T) -> Change<T> {
         let seen = Seen::Object(Box::new(object.clone()));
         match self {

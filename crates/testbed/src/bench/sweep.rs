@@ -1,10 +1,12 @@
 //! Everything gone, so that the next one begins as the one before did.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
 use crate::control_plane::ControlPlaneError;
@@ -14,39 +16,50 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Deletes all pods and events, and waits until they are gone.
 pub(super) async fn sweep(client: &Client) -> Result<(), ControlPlaneError> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    let events: Api<Event> = Api::namespaced(client.clone(), "default");
-    let failed = || ControlPlaneError::request("could not delete what the one before left".to_owned());
-    let (now, all) = (DeleteParams::default().grace_period(0), ListParams::default());
-    let one = ListParams::default().limit(1);
-    while !pods.list_metadata(&one).await.map_err(failed())?.items.is_empty() {
-        // Of many it may give up half way: what is left is deleted by the next.
-        match pods.delete_collection(&now, &all).await {
+    clear(&Api::<Pod>::namespaced(client.clone(), "default"), &DeleteParams::default().grace_period(0)).await?;
+    clear(&Api::<Event>::namespaced(client.clone(), "default"), &DeleteParams::default()).await
+}
+
+async fn clear<K>(api: &Api<K>, how: &DeleteParams) -> Result<(), ControlPlaneError>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let mut left = usize::MAX;
+    loop {
+        let there = count(api).await?;
+        if there == 0 {
+            return Ok(());
+        }
+        match api.delete_collection(how, &ListParams::default()).await {
             Ok(_) => sleep(PAUSE).await,
-            Err(kube::Error::Api(status)) if status.code >= 500 => {}
-            Err(error) => return Err(failed()(error)),
+            // Of tens of thousands it deletes what it can in a minute, and then closes the connection without an answer:
+            // the rest is the next one's.
+            Err(_) if there < left => left = there,
+            Err(error) => {
+                let what = format!("could not delete what the one before left: {there} are still there");
+                return Err(ControlPlaneError::request(what)(error));
+            }
         }
     }
-    while !events.list_metadata(&one).await.map_err(failed())?.items.is_empty() {
-        match events.delete_collection(&DeleteParams::default(), &all).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code >= 500 => {}
-            Err(error) => return Err(failed()(error)),
-        }
-    }
-    Ok(())
+}
+
+/// How many there are.
+async fn count<K>(api: &Api<K>) -> Result<usize, ControlPlaneError>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let list = api.list_metadata(&ListParams::default().limit(1)).await;
+    let list = list.map_err(ControlPlaneError::request("could not count what is there".to_owned()))?;
+    let rest = list.metadata.remaining_item_count.unwrap_or(0);
+    Ok(list.items.len() + usize::try_from(rest).unwrap_or(0))
 }
 
 /// Waits until there are so many events, or no more come.
 pub(super) async fn events(client: &Client, count: usize) -> Result<usize, ControlPlaneError> {
     let api: Api<Event> = Api::namespaced(client.clone(), "default");
-    let one = ListParams::default().limit(1);
     let (mut before, mut still) = (0, 0);
     loop {
-        let list = api.list_metadata(&one).await;
-        let list = list.map_err(ControlPlaneError::request("could not count events".to_owned()))?;
-        let rest = list.metadata.remaining_item_count.unwrap_or(0);
-        let there = list.items.len() + usize::try_from(rest).unwrap_or(0);
+        let there = self::count(&api).await?;
         still = if there == before { still + 1 } else { 0 };
         // Five seconds without any: it says no more.
         if there >= count || still > 25 {

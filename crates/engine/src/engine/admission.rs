@@ -5,7 +5,8 @@
 //! of such a pod waits until kubelet has admitted the one before it (`status.startTime`).
 //!
 //! Where kubelet chooses NUMA nodes, which ones it chooses for a pod depends on what pods before it got. There all pods that
-//! ask for whole cards, replicas or slices come to it in the order in which they were placed.
+//! ask for whole cards, replicas or slices come to it one after another, each with cards that were chosen for its turn
+//! ([`forecast`](crate::engine::forecast)).
 
 use std::collections::VecDeque;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::ConditionReason;
 use crate::engine::Engine;
+use crate::engine::forecast::Forecast;
 use crate::model::{Demand, GpuRequest, Millis, NodeId, PodId, Timestamp};
 use crate::state::Stage;
 
@@ -51,24 +53,34 @@ impl Turnstile {
 }
 
 impl Engine {
-    /// Has the pod's bind wait where another one has to be admitted first; returns whether it has to.
-    pub(super) fn waits_for_admission(&mut self, now: Timestamp, pod: PodId) -> bool {
-        if self.admitted_before(pod).is_none() {
-            return false;
+    /// Binds a pod, or has its bind wait for its turn.
+    pub(super) fn bind_in_turn(&mut self, now: Timestamp, pod: PodId) {
+        match self.turn_comes(now, pod) {
+            Forecast::Agrees => self.bind_now(pod),
+            Forecast::After(_) => {
+                self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
+                self.bindings.queue(pod);
+            }
+            Forecast::Refused => {}
         }
-        self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
-        true
+    }
+
+    /// Whether it is a pod's turn.
+    fn turn_comes(&mut self, now: Timestamp, pod: PodId) -> Forecast {
+        match self.admitted_before(pod) {
+            Some(other) => Forecast::After(other),
+            None => self.foretell(now, pod),
+        }
     }
 
     /// Binds pods that need not wait any more, and gives up on those that waited too long. `O(waiting * pods on a node)`
-    /// after something stirred, else `O(1)`.
+    /// after something stirred, where kubelet chooses with a search for each pod that is not bound; else `O(1)`.
     pub(super) fn turn(&mut self, now: Timestamp) {
         while let Some(turn) = self.bindings.turnstile.waiting.front().copied().filter(|turn| turn.until <= now) {
-            let before = self.admitted_before(turn.pod).and_then(|p| self.state.pod(p)).map(|p| p.name.to_string());
-            let why = format!(
-                "kubelet has not admitted pod {} yet, which has to come before",
-                before.unwrap_or_else(|| "before it".to_owned())
-            );
+            let why = match self.admitted_before(turn.pod).and_then(|p| self.state.pod(p)) {
+                Some(other) => format!("kubelet has not admitted pod {} yet, which has to come before", other.name),
+                None => "pods that are not bound yet are to have cards that kubelet would give to this one".to_owned(),
+            };
             self.fail(now, turn.pod, ConditionReason::Unschedulable, why);
         }
         if !std::mem::take(&mut self.bindings.turnstile.stirred) {
@@ -76,7 +88,8 @@ impl Engine {
         }
         let waiting: Vec<PodId> = self.bindings.turnstile.waiting.iter().map(|turn| turn.pod).collect();
         for pod in waiting {
-            if self.admitted_before(pod).is_none() {
+            // One before it may have had it give its place up.
+            if self.bindings.is_queued(pod) && self.turn_comes(now, pod) == Forecast::Agrees {
                 self.bindings.turnstile.leave(pod);
                 self.bind_now(pod);
             }
@@ -88,7 +101,8 @@ impl Engine {
         let entry = self.state.pod(pod)?;
         let node = entry.placed.as_ref()?.node;
         let ours = &self.state.class(entry.class).spec.gpu;
-        let (steered, aligned) = (self.is_steered(node), self.is_aligned(node));
+        let (steered, aligned) = self.takes_turns(node);
+        let aligned = aligned && has_node(ours);
         if ours.is_none() || !(steered || aligned) {
             return None;
         }
@@ -98,7 +112,7 @@ impl Engine {
             };
             let bound = entry.placed.as_ref().is_some_and(|p| p.stage == Stage::Bound);
             let theirs = &self.state.class(entry.class).spec.gpu;
-            let one_by_one = steered && asks_alike(ours, theirs) || aligned && has_node(ours) && has_node(theirs);
+            let one_by_one = steered && asks_alike(ours, theirs) || aligned && has_node(theirs);
             (bound || self.bindings.is_out(*other)) && one_by_one
         })
     }
@@ -107,8 +121,18 @@ impl Engine {
         self.state.node(node).and_then(|n| n.report()).is_some_and(|report| report.steered)
     }
 
-    fn is_aligned(&self, node: NodeId) -> bool {
+    pub(super) fn is_aligned(&self, node: NodeId) -> bool {
         self.state.node(node).is_some_and(|n| n.topology_manager().is_some())
+    }
+
+    /// Whether kubelet looks at NUMA nodes for any of a pod's devices, where it does.
+    pub(super) fn has_numa_nodes(&self, pod: PodId) -> bool {
+        self.state.pod(pod).is_some_and(|p| has_node(&self.state.class(p.class).spec.gpu))
+    }
+
+    /// Why pods come to a node's kubelet one after another: since they are told apart by it, and since it chooses by it.
+    pub(super) fn takes_turns(&self, node: NodeId) -> (bool, bool) {
+        (self.is_steered(node), self.is_aligned(node))
     }
 }
 

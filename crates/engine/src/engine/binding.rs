@@ -18,7 +18,7 @@ enum Stage {
     Waiting,
     /// These preparations are out.
     Preparing(BTreeSet<Ticket>),
-    /// The node's kubelet has to admit another pod first.
+    /// Another pod has to come to the node's kubelet first.
     Queued,
     /// The bind is out.
     Binding(Ticket),
@@ -72,6 +72,16 @@ impl Bindings {
         matches!(self.stages.get(&pod), Some(Stage::Binding(_)))
     }
 
+    /// Another pod has to come to kubelet before this one.
+    pub fn queue(&mut self, pod: PodId) {
+        self.stages.insert(pod, Stage::Queued);
+    }
+
+    /// Whether another pod has to come to kubelet first.
+    pub fn is_queued(&self, pod: PodId) -> bool {
+        matches!(self.stages.get(&pod), Some(Stage::Queued))
+    }
+
     /// When the first wait ends. `O(held pods)`.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.waiting.values().copied().chain(self.turnstile.next_deadline()).min()
@@ -86,6 +96,10 @@ impl Engine {
     /// A pod was placed: asks the Permit plugins, and again those of pods that they hold, since one more
     /// placement may be what they wait for.
     pub(super) fn start_binding(&mut self, now: Timestamp, pod: PodId) {
+        // One before it of its gang may have had it give its place up.
+        if self.state.pod(pod).is_none_or(|p| p.placed.is_none()) {
+            return;
+        }
         self.queue.move_to(pod, Place::InFlight);
         self.ask_permit(now, pod);
         for (held, _) in self.bindings.held() {
@@ -146,7 +160,7 @@ impl Engine {
         let Some(profile) = self.profile_of(pod) else { return };
         let steps: Vec<_> = profile.pre_binds().iter().filter_map(|p| p.pre_bind(&self.state, pod, node_id)).collect();
         if steps.is_empty() {
-            self.bind(now, pod);
+            self.bind_in_turn(now, pod);
             return;
         }
         let mut tickets = BTreeSet::new();
@@ -162,14 +176,6 @@ impl Engine {
             });
         }
         self.bindings.stages.insert(pod, Stage::Preparing(tickets));
-    }
-
-    fn bind(&mut self, now: Timestamp, pod: PodId) {
-        if self.waits_for_admission(now, pod) {
-            self.bindings.stages.insert(pod, Stage::Queued);
-        } else {
-            self.bind_now(pod);
-        }
     }
 
     pub(super) fn bind_now(&mut self, pod: PodId) {
@@ -193,7 +199,7 @@ impl Engine {
             Some(Stage::Preparing(open)) => {
                 open.remove(&ticket);
                 if open.is_empty() {
-                    self.bind(now, pod);
+                    self.bind_in_turn(now, pod);
                 }
             }
             Some(Stage::Binding(_)) => self.bound(pod),

@@ -28,6 +28,7 @@ impl Engine {
                     self.leases.end(node.id());
                 }
                 self.state.drop_report(&node, false);
+                self.bindings.turnstile.stir();
             }
             Event::PodApplied(pod) => self.take_pod(*pod),
             Event::PodDeleted { uid } => self.lose_pod(&uid),
@@ -65,7 +66,11 @@ impl Engine {
 
     fn take_report(&mut self, now: Timestamp, report: &DeviceReport) {
         let until = report.updated_at + self.report_lease;
+        let turns = self.state.node_named(&report.node).map(|n| self.takes_turns(n.id()));
         let node = self.state.apply_report(report, until > now);
+        if turns != Some(self.takes_turns(node)) {
+            self.bindings.turnstile.stir();
+        }
         if until > now {
             self.leases.set(node, report.node.as_str().into(), until);
         } else {

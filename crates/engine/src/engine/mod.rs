@@ -7,6 +7,7 @@ mod cycle;
 mod double_hold;
 mod events;
 mod explain;
+mod forecast;
 mod gang;
 mod pending;
 mod rescue;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file takes what it needs of this")]
 
 pub mod check;
+pub mod kubelet;
 pub mod op;
 pub mod relations;
 pub mod storage;

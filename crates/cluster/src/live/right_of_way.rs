@@ -6,9 +6,9 @@ use tokio::sync::Notify;
 
 /// Binds on their way from which on it is a burst. Up to there the API server has time for both.
 const BURST: usize = 8;
-/// Binds of a burst after which one thing may be told: a few percent of what the API server does, so that waiting pods
-/// hear something even while a burst goes on.
-const BINDS_A_TELLING: u32 = 32;
+/// Binds of a burst after which one thing may be told: a percent of what the API server does, so that waiting pods hear
+/// something even while a burst goes on.
+const BINDS_A_TELLING: u32 = 128;
 
 /// While many binds are on their way, tellers wait; but for one telling every [`BINDS_A_TELLING`] binds.
 #[derive(Debug, Clone, Default)]

@@ -61,6 +61,13 @@ impl fmt::Display for Backlog {
     }
 }
 
+/// Of several runs the one in the middle by its time.
+pub(super) fn middle(mut runs: Vec<Backlog>) -> Option<Backlog> {
+    runs.sort_by_key(|run| run.took);
+    let at = runs.len() / 2;
+    runs.into_iter().nth(at)
+}
+
 pub(super) async fn measure(
     bed: &mut Bed<'_>,
     who: Who,
@@ -89,4 +96,27 @@ pub(super) async fn measure(
     drop(watch);
     sweep::sweep(&client).await?;
     Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_in_the_middle_counts_whole() {
+        let run = |seconds: u64, events| Backlog {
+            who: Who::Ours,
+            workload: Workload::Whole,
+            pods: 100,
+            took: Duration::from_secs(seconds),
+            told: None,
+            events,
+            cpu: None,
+            mib: None,
+        };
+        for (runs, expected) in [(vec![(9, 1), (5, 2), (7, 3)], Some(3)), (vec![(4, 1)], Some(1)), (Vec::new(), None)] {
+            let runs = runs.into_iter().map(|(seconds, events)| run(seconds, events)).collect();
+            assert_eq!(middle(runs).map(|run| run.events), expected);
+        }
+    }
 }

@@ -64,6 +64,9 @@ impl Report {
     }
 
     fn write_steady(&self, text: &mut String) -> std::fmt::Result {
+        if self.steady.is_empty() {
+            return writeln!(text);
+        }
         let ms = |time| format!("{:.1} ms", millis(time));
         writeln!(text, "\n| pods a second, for {} s | who | created to bound, p50 | p99 |", self.seconds)?;
         writeln!(text, "|---|---|---|---|")?;

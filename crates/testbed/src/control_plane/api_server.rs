@@ -82,6 +82,8 @@ impl ApiServer {
             args.push("--max-requests-inflight=0".to_owned());
             args.push("--max-mutating-requests-inflight=0".to_owned());
             args.push("--enable-priority-and-fairness=false".to_owned());
+            // Thousands of pods are cleared away between two runs.
+            args.push("--delete-collection-workers=4".to_owned());
         }
         args.extend(setup.options.feature_gates_arg());
         args.extend(setup.options.api_server_args.iter().cloned());

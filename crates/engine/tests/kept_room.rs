@@ -262,3 +262,60 @@ fn whoever_makes_room_and_may_not_be_evicted_is_tried_again_later() {
     run.now = run.now.max(wakeup);
     assert_eq!(evicted(&run.rest()), ["v"]);
 }
+
+/// Else the pod that hurts least would be asked for ever, and whom it was to make room for would never run.
+#[test]
+fn whoever_may_not_be_evicted_is_spared_where_others_would_do() {
+    let refuse = |run: &mut Run, victim: &str| {
+        run.engine.handle(run.now, Event::EvictionRefused { uid: victim.into(), preemptor: "boss".into() });
+        let now = run.rest();
+        let wakeup = run.engine.next_wakeup().expect("boss backs off");
+        run.now = run.now.max(wakeup);
+        evicted(&now)
+    };
+    for nodes in [&["m", "n"][..], &["m"]] {
+        let mut run = Run::policy(Policy::Spread);
+        run.nodes(nodes.iter().map(|n| four(n)));
+        let each = 4 / (3 - i64::try_from(nodes.len()).expect("two"));
+        run.pods([
+            bound(cpus("least", each, 0), "m", None),
+            bound(cpus("more", each, 1), nodes[nodes.len() - 1], None),
+        ]);
+        run.settle();
+        run.pods([cpus("boss", each, 5)]);
+        assert_eq!(evicted(&run.rest()), ["least"]);
+        assert!(refuse(&mut run, "least").is_empty());
+        assert_eq!(evicted(&run.rest()), ["more"], "{nodes:?}");
+        assert!(refuse(&mut run, "more").is_empty());
+        assert_eq!(evicted(&run.rest()), ["least"], "neither would go: the one that hurts less, {nodes:?}");
+    }
+}
+
+/// It goes after all: nobody else has to.
+#[test]
+fn whoever_was_not_evicted_and_leaves_now_makes_room() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    let v = bound(cpus("v", 2, 0), "m", None);
+    run.pods([v.clone(), bound(cpus("w", 2, 1), "m", None)]);
+    run.settle();
+    run.pods([cpus("boss", 2, 5)]);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+    run.engine.handle(run.now, Event::EvictionRefused { uid: "v".into(), preemptor: "boss".into() });
+    run.delete("boss").rest();
+    run.pods([Pod { terminating: true, ..v }, cpus("small", 2, 5)]);
+    let actions = run.rest();
+    assert_eq!((evicted(&actions), nominations(&actions)), (Vec::<String>::new(), vec![Some("m".to_owned())]));
+}
+
+#[test]
+fn preemptions_are_counted_by_how_many_they_cost() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    run.pods(["v", "w"].map(|name| bound(cpus(name, 2, 0), "m", None)));
+    run.settle();
+    run.pods([cpus("boss", 4, 5), cpus("meek", 4, 0)]);
+    assert_eq!(evicted(&run.rest()).len(), 2);
+    let counted = run.engine.preemptions();
+    assert_eq!((counted.attempts, &counted.victims), (2, &[(2, 1)].into()), "the meek looked as well");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_scheduler_engine::model::{Millis, Timestamp};
-use gpu_scheduler_engine::{Cause, Part};
+use gpu_scheduler_engine::{Cause, Part, Preemptions};
 use kube::Client;
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
@@ -95,6 +95,7 @@ impl Term<'_> {
             sums_due: Instant::now(),
             evictions: Arc::new(()),
             moves_told: BTreeMap::new(),
+            preemptions_told: Preemptions::default(),
         };
         let mut shutdown = self.shutdown;
         let mut ends: Option<Instant> = None;
@@ -189,6 +190,7 @@ struct Desk {
     evictions: Arc<()>,
     /// Moves within the queue that metrics know of.
     moves_told: BTreeMap<(Part, Cause), u64>,
+    preemptions_told: Preemptions,
 }
 
 impl Desk {
@@ -407,6 +409,13 @@ impl Desk {
             self.metrics.queue_incoming(key.0.into(), key.1.into(), count.saturating_sub(told));
         }
         self.moves_told = engine.queue_moves().iter().copied().collect();
+        let preemptions = engine.preemptions();
+        self.metrics.preemption_attempts(preemptions.attempts.saturating_sub(self.preemptions_told.attempts));
+        for (victims, count) in &preemptions.victims {
+            let told = self.preemptions_told.victims.get(victims).copied().unwrap_or(0);
+            self.metrics.preempted(*victims, count.saturating_sub(told));
+        }
+        self.preemptions_told = preemptions.clone();
         self.metrics.cards(per_model(engine.state()));
         let (nodes, pods) = (engine.state().live_nodes().count(), engine.state().pods().count());
         self.metrics.cache_size(nodes, pods, pending.in_flight);

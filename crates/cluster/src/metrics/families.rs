@@ -23,6 +23,8 @@ pub(super) struct Families {
     pub pod_attempts: Histogram,
     pub sli_seconds: Histograms<SliLabels>,
     pub incoming: Family<IncomingLabels, Counter>,
+    pub preemption_attempts: Counter,
+    pub preemption_victims: Histogram,
     pub algorithm_seconds: Histogram,
     pub cache: Family<CacheLabels, Gauge>,
     pub leader: Family<LeaseLabels, Gauge>,
@@ -46,6 +48,8 @@ impl Families {
             pod_attempts: Histogram::new(exponential_buckets(1.0, 2.0, 5)),
             sli_seconds: Family::new_with_constructor(sli_buckets),
             incoming: Family::default(),
+            preemption_attempts: Counter::default(),
+            preemption_victims: Histogram::new(exponential_buckets(1.0, 2.0, 7)),
             algorithm_seconds: attempt_buckets(),
             cache: Family::default(),
             leader: Family::default(),
@@ -87,6 +91,16 @@ impl Families {
             "scheduler_queue_incoming_pods",
             "Pods that came into a part of the queue",
             self.incoming.clone(),
+        );
+        registry.register(
+            "scheduler_preemption_attempts",
+            "Times that a pod that fits nowhere looked for others that could make room",
+            self.preemption_attempts.clone(),
+        );
+        registry.register(
+            "scheduler_preemption_victims",
+            "Pods that are evicted for one",
+            self.preemption_victims.clone(),
         );
         registry.register(
             "scheduler_scheduling_algorithm_duration_seconds",

@@ -121,6 +121,16 @@ impl Metrics {
         self.inner.families.incoming.get_or_create(&IncomingLabels { queue, event }).inc_by(pods);
     }
 
+    /// So many more pods that fit nowhere looked for others that could make room.
+    pub fn preemption_attempts(&self, pods: u64) {
+        self.inner.families.preemption_attempts.inc_by(pods);
+    }
+
+    /// So many more times a pod had so many `victims` evicted.
+    pub fn preempted(&self, victims: u32, times: u64) {
+        (0..times).for_each(|_| self.inner.families.preemption_victims.observe(f64::from(victims)));
+    }
+
     /// The engine worked so long on one decision: all its steps, without waiting for anything.
     pub fn decision(&self, took: Duration) {
         self.inner.families.algorithm_seconds.observe(took.as_secs_f64());

@@ -24,6 +24,8 @@ fn exercised() -> Metrics {
             metrics.queue_incoming(*queue, *event, 1);
         }
     }
+    metrics.preemption_attempts(7);
+    metrics.preempted(3, 2);
     metrics.decision(SECOND);
     metrics.binds_in_flight(5);
     for result in BindResult::ALL {
@@ -86,6 +88,8 @@ fn names_are_those_of_kube_scheduler() {
         r#"scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"} 1"#,
         r#"scheduler_queue_incoming_pods_total{queue="active",event="UnscheduledPodAdd"} 1"#,
         "scheduler_scheduling_algorithm_duration_seconds_count 1",
+        "scheduler_preemption_attempts_total 7",
+        "scheduler_preemption_victims_sum 6.0",
         r#"scheduler_cache_size{type="assumed_pods"} 3"#,
         r#"leader_election_master_status{name="gpu-scheduler"} 1"#,
         r#"gpu_scheduler_gpus{model="A100"} 8"#,
@@ -113,6 +117,7 @@ fn buckets_are_those_of_kube_scheduler() {
         ("scheduler_scheduling_algorithm_duration_seconds", 0.001, 15),
         ("scheduler_pod_scheduling_sli_duration_seconds", 0.01, 20),
         ("scheduler_pod_scheduling_attempts", 1.0, 5),
+        ("scheduler_preemption_victims", 1.0, 7),
     ] {
         let bounds = bounds(family);
         assert_eq!((bounds[0], bounds.len()), (first, count), "{family}");

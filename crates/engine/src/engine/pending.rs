@@ -1,4 +1,6 @@
-//! Who waits, for metrics.
+//! Who waits, and what was done for those who did, for metrics.
+
+use std::collections::BTreeMap;
 
 use crate::engine::{Engine, profile_for};
 use crate::model::{PodUid, Timestamp};
@@ -8,12 +10,12 @@ use crate::queue::{Cause, Depths, Part};
 pub type Pending = Depths;
 
 /// How often pods were made to go for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Preemptions {
-    /// Times that a pod had others evicted.
+    /// Times that a pod that fits nowhere looked for others that could make room, whatever came of it.
     pub attempts: u64,
-    /// Pods that were to go.
-    pub victims: u64,
+    /// Times that it had some evicted, by how many.
+    pub victims: BTreeMap<u32, u64>,
 }
 
 /// What is known of a pod's attempts.
@@ -34,8 +36,8 @@ impl Engine {
     }
 
     /// How often pods were made to go for others so far.
-    pub fn preemptions(&self) -> Preemptions {
-        self.preemptions
+    pub fn preemptions(&self) -> &Preemptions {
+        &self.preemptions
     }
 
     /// How many pods came into each part of the queue so far, and why.

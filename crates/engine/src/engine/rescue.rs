@@ -57,6 +57,9 @@ impl Engine {
                 let attempt = Attempt { pod, resolvable: nodes, chosen, offset, steps, search: &mut search };
                 Resolution::Rollback(plugin.post_filter(what_if, profile, attempt))
             });
+            if !matches!(rescue, Rescue::Unfinished) {
+                self.preemptions.attempts += 1;
+            }
             match rescue {
                 Rescue::Nothing => {}
                 Rescue::Helpless(why) => text = format!("{text} {why}"),
@@ -100,8 +103,7 @@ impl Engine {
             // All of them were only placed in our own books: there is nobody to wait for.
             self.queue.wake_pod(pod);
         }
-        self.preemptions.attempts += 1;
-        self.preemptions.victims += u64::try_from(victims.len()).unwrap_or(u64::MAX);
+        *self.preemptions.victims.entry(u32::try_from(victims.len()).unwrap_or(u32::MAX)).or_default() += 1;
         format!(
             "preemption: found a potential placement for pod on node {node_name}, preempting {} victims",
             victims.len()
@@ -142,10 +144,11 @@ impl Engine {
         });
     }
 
-    /// A pod that was to be evicted stays, so that whom it was to make room for looks again, after a pause.
+    /// A pod that was to be evicted stays, so that whom it was to make room for looks again, after a pause: for others, and
+    /// for this one where nobody else would do.
     pub(super) fn keep_victim(&mut self, now: Timestamp, victim: &PodUid, preemptor: &PodUid) {
         if let Some(victim) = self.state.pod_of(victim).filter(|p| p.preempted && !p.terminating).map(|p| p.id) {
-            self.state.mark_preempted(victim, false);
+            self.state.keep_preempted(victim);
         }
         if let Some(preemptor) = self.state.pod_of(preemptor).map(|p| p.id) {
             self.nominate(preemptor, None);

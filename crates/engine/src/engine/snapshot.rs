@@ -99,7 +99,7 @@ impl Engine {
             leases: leases.clone(),
             late: late.clone(),
             search: search.clone(),
-            preemptions: *preemptions,
+            preemptions: preemptions.clone(),
             evaluated_for: *evaluated_for,
             decisions: *decisions,
         }

@@ -7,11 +7,12 @@ use crate::preemption::fit::{fits_beside_nominated, rejection};
 use crate::preemption::orders::{Victim, by_importance, orders};
 use crate::state::{Class, Placed, PodEntry, Resolution, State, Transaction};
 
-/// How much it matters that victims go, least first: broken budgets, the highest priority among them, the sum of their
+/// How much it matters that victims go, least first: those that would not go when they were told, broken budgets, the highest priority among them, the sum of their
 /// priorities (each counted from the lowest there is, so that fewer are less), how many they are, and how long the most
 /// important of them has been running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) struct Harm {
+    kept: usize,
     violations: usize,
     top_priority: i64,
     sum: i64,
@@ -26,6 +27,7 @@ impl Harm {
         let top = new.iter().map(|v| v.priority).max();
         let oldest = new.iter().filter(|v| Some(v.priority) == top).map(|v| v.started).min();
         Self {
+            kept: new.iter().filter(|v| v.kept).count(),
             violations: new.iter().filter(|v| v.violates).count(),
             top_priority: top.map_or(i64::MIN, i64::from),
             sum: new
@@ -37,9 +39,9 @@ impl Harm {
         }
     }
 
-    /// Whether no budget would be broken.
-    pub fn is_within_budgets(&self) -> bool {
-        self.violations == 0
+    /// Whether no budget would be broken, and nobody was told in vain before.
+    pub fn is_unopposed(&self) -> bool {
+        self.kept == 0 && self.violations == 0
     }
 }
 
@@ -138,11 +140,13 @@ fn candidates(state: &State, pod: PodId, node: NodeId) -> Vec<Victim> {
 fn victim(state: &State, pod: &PodEntry) -> Option<Victim> {
     let unit = state.disruption_unit(pod);
     let members = || unit.iter().filter_map(|id| state.pod(*id));
+    let leaving = members().all(|p| p.terminating || p.preempted);
     Some(Victim {
         pod: pod.id,
         priority: members().map(|p| p.priority).max()?,
         started: members().map(|p| p.started_at.unwrap_or(Timestamp(u64::MAX))).min()?,
-        leaving: members().all(|p| p.terminating || p.preempted),
+        leaving,
+        kept: !leaving && members().any(|p| p.kept),
         violates: false,
         pods: unit,
     })

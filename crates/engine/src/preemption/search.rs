@@ -113,7 +113,7 @@ impl Search {
     }
 
     fn goes_on(&self) -> bool {
-        let enough = self.found.len() >= self.wanted && self.found.iter().any(|s| s.harm.is_within_budgets());
+        let enough = self.found.len() >= self.wanted && self.found.iter().any(|s| s.harm.is_unopposed());
         self.tried < self.nodes.len() && !enough
     }
 

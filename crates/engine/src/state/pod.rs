@@ -127,6 +127,8 @@ pub struct PodEntry {
     pub started_at: Option<Timestamp>,
     /// Whether it is being deleted to make room for another, or is about to be.
     pub preempted: bool,
+    /// Whether the API server once refused to delete it when it was to make room: others go first from then on.
+    pub kept: bool,
     /// Its labels.
     pub labels: Arc<BTreeMap<String, String>>,
     /// Its class.
@@ -163,6 +165,7 @@ impl PodEntry {
             preempts: pod.preempts,
             started_at: pod.started_at,
             preempted: pod.preempted,
+            kept: false,
             labels: Arc::new(pod.labels.clone()),
             class,
             gates: pod.gates.clone().into(),
@@ -191,6 +194,7 @@ impl PodEntry {
         }
         // A version from before the eviction does not undo it.
         fresh.preempted |= self.preempted;
+        fresh.kept = self.kept;
         *self = Self { id: self.id, placed: self.placed.take(), plan: self.plan.take(), ..fresh };
     }
 }

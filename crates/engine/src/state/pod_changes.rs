@@ -219,6 +219,14 @@ impl State {
         }
     }
 
+    /// The API server refused to delete a pod that was to make room: it stays.
+    pub(crate) fn keep_preempted(&mut self, id: PodId) {
+        if self.pods.get(id.index()).is_some() {
+            self.pods.at_mut(id.index()).kept = true;
+            self.mark_preempted(id, false);
+        }
+    }
+
     /// An assumed pod turned out to be bound where we wanted it.
     pub(crate) fn confirm(&mut self, id: PodId) {
         self.remember_pod(id);

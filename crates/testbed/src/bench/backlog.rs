@@ -81,7 +81,7 @@ pub(super) async fn measure(
     let begun = Instant::now();
     let running = Running::start(bed, who).await?;
     if running.is_none() {
-        bare::bind(&client, pods, bed.settings.nodes).await?;
+        bare::bind(&bed.access, pods, bed.settings.nodes).await?;
     }
     watch.bound(pods).await?;
     let took = begun.elapsed();

@@ -1,20 +1,21 @@
-//! A loop that binds and decides nothing, beside a watch of its own as every scheduler keeps one: what the API server allows.
+//! A loop that binds and decides nothing, with our program's rights and beside a watch of its own as every scheduler keeps
+//! one: what the API server allows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::{TryStreamExt, stream};
 use http::Request;
-use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::control_plane::ControlPlaneError;
+use crate::control_plane::{Access, ControlPlaneError};
 
 /// Requests on their way at once.
 const IN_FLIGHT: usize = 64;
 
 /// Binds the pods to the nodes in turn. What its watch says is read and thrown away.
-pub(super) async fn bind(client: &Client, pods: usize, nodes: usize) -> Result<(), ControlPlaneError> {
+pub(super) async fn bind(access: &Access, pods: usize, nodes: usize) -> Result<(), ControlPlaneError> {
+    let client = &access.client().await?;
     let watch = Request::get("/api/v1/pods?watch=true").body(Vec::new()).expect("a request of constant parts");
     let watch = client.request_stream(watch).await;
     let watch = watch.map_err(ControlPlaneError::request("could not watch pods".to_owned()))?;

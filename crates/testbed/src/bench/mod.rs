@@ -19,7 +19,7 @@ mod watch;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::control_plane::{ControlPlane, ControlPlaneError, Options};
+use crate::control_plane::{Access, ControlPlane, ControlPlaneError, Options};
 use crate::deploy;
 use crate::objects::NodeObject;
 
@@ -71,7 +71,8 @@ impl Workload {
 struct Bed<'a> {
     cluster: ControlPlane,
     settings: &'a Settings,
-    /// By which our program finds the API server, and what it may do there.
+    /// What our program may do there, and the file by which it knows.
+    access: Access,
     kubeconfig: PathBuf,
 }
 
@@ -91,7 +92,7 @@ pub async fn run(settings: &Settings) -> Result<Report, ControlPlaneError> {
     let kubeconfig = cluster.folder().join("bench.kubeconfig");
     access.write_kubeconfig(&kubeconfig)?;
     cluster.add_nodes((0..settings.nodes).map(|n| NodeObject::new(&format!("node-{n}")).ready().build())).await?;
-    let mut bed = Bed { cluster, settings, kubeconfig };
+    let mut bed = Bed { cluster, settings, access, kubeconfig };
     let whole = settings.pods.min(settings.nodes * 8);
     let mut report = Report::new(settings);
     report.backlogs.extend(bed.backlog(Who::KubeScheduler, Workload::Whole, whole).await?);

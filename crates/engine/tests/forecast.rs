@@ -216,13 +216,15 @@ fn who_has_no_cards_left_by_then_gives_its_place_up_and_says_so() {
     assert!(why.starts_with("node n1 has no room any more by what its kubelet will choose: node(s) "), "{why}");
 }
 
+/// A pod that may have these cards alone.
+fn pinned(name: &str, cards: &[usize]) -> Pod {
+    let uuids = cards.iter().map(|at| format!("GPU-n1-{at}")).collect();
+    Pod { uuids, ..gpu_pod(name, whole(u32::try_from(cards.len()).expect("a few"))) }
+}
+
 /// kubelet would take the lower NUMA node, which the slow pod is to have, and that one may not have another.
 #[test]
 fn who_would_get_the_cards_of_a_pod_that_is_not_bound_yet_waits_for_it() {
-    let pinned = |name: &str, cards: &[usize]| {
-        let uuids = cards.iter().map(|at| format!("GPU-n1-{at}")).collect();
-        Pod { uuids, ..gpu_pod(name, whole(u32::try_from(cards.len()).expect("a few"))) }
-    };
     let mut site = Site::sockets(2, 2);
     site.arrive("slow", 2);
     site.arrive_all([pinned("high", &[2])]);
@@ -253,14 +255,44 @@ fn who_would_get_the_cards_of_a_pod_that_is_not_bound_yet_waits_for_it() {
 #[test]
 fn who_waits_for_a_pod_that_never_comes_gives_up() {
     let mut site = Site::sockets(2, 2);
-    let uuids = vec!["GPU-n1-2".to_owned()];
     site.arrive("slow", 2);
-    site.arrive_all([Pod { uuids, ..gpu_pod("high", whole(1)) }]);
+    site.arrive_all([pinned("high", &[2])]);
     assert_eq!(site.next(), None);
     site.run.now = site.run.engine.next_wakeup().expect("a deadline");
     site.carry_out();
     let why = "pods that are not bound yet are to have cards that kubelet would give to this one";
     assert_eq!((site.run.message("high"), site.run.node_of("high")), (why.to_owned(), None));
+}
+
+/// Neither may have what kubelet would choose by now, so neither can go first.
+#[test]
+fn two_that_would_wait_for_each_other_give_up_at_once() {
+    let mut site = Site::sockets(2, 2);
+    site.arrive("old", 2);
+    assert!(site.admit());
+    site.arrive_all([pinned("slow", &[2]), pinned("slow-too", &[3])]);
+    site.leave("old");
+    site.prepared("slow");
+    assert!(site.run.node_of("slow").is_some() && site.next().is_none());
+    site.prepared("slow-too");
+    assert_eq!((site.run.node_of("slow"), site.run.node_of("slow-too"), site.next()), (None, None, None));
+}
+
+#[test]
+fn what_a_node_reports_may_end_a_wait() {
+    let mut site = Site::sockets(2, 2);
+    site.arrive("slow", 2);
+    site.arrive_all([pinned("high", &[2])]);
+    assert_eq!(site.next(), None);
+    let (_, mut report) = node_with(&[Some(0), Some(0), Some(1), Some(1)], Some(site.kubelet.topology));
+    for at in [0, 1] {
+        report.devices[at].card.health = Health::Unhealthy("XID 79".into());
+        site.kubelet.cards[at].1 = false;
+    }
+    site.run.report(report);
+    site.carry_out();
+    assert_eq!(site.next(), Some(("high", &[2][..])));
+    assert!(site.admit());
 }
 
 #[test]

@@ -291,6 +291,23 @@ fn whoever_may_not_be_evicted_is_spared_where_others_would_do() {
     }
 }
 
+/// What is on its way to being bound is not tried once more.
+#[test]
+fn a_refusal_that_comes_late_takes_nothing_from_whoever_found_room_elsewhere() {
+    let mut run = Run::policy(Policy::Spread);
+    run.nodes([four("m")]);
+    run.pods([bound(cpus("v", 4, 0), "m", None)]);
+    run.settle();
+    run.pods([cpus("boss", 4, 5)]);
+    assert_eq!(evicted(&run.rest()), ["v"]);
+    run.nodes([four("n")]).rest();
+    assert_eq!(run.node_of("boss").as_deref(), Some("n"));
+    run.engine.handle(run.now, Event::EvictionRefused { uid: "v".into(), preemptor: "boss".into() });
+    assert_eq!((run.rest(), run.engine.next_wakeup()), (Vec::new(), None));
+    run.wait(60_000).rest();
+    assert_eq!(run.node_of("boss").as_deref(), Some("n"));
+}
+
 /// It goes after all: nobody else has to.
 #[test]
 fn whoever_was_not_evicted_and_leaves_now_makes_room() {

@@ -6,7 +6,7 @@
 use gpu_scheduler_testbed::schedules::{Plan, Settings, run, trace};
 
 /// Schedules that are played. Of what one costs: docs/schedules.md.
-const SCHEDULES: u64 = 60_000;
+const SCHEDULES: u64 = 140_000;
 
 #[test]
 fn no_schedule_breaks_a_rule() {

@@ -8,7 +8,7 @@
 //! ask for whole cards, replicas or slices come to it one after another, each with cards that were chosen for its turn
 //! ([`forecast`](crate::engine::forecast)).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +25,14 @@ const PATIENCE: Millis = Millis(60_000);
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Turnstile {
     waiting: VecDeque<Turn>,
-    /// Whether something happened that may let one of them through.
-    stirred: bool,
+    /// Nodes where something happened that may let one of them through.
+    stirred: BTreeSet<NodeId>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Turn {
     pod: PodId,
+    node: NodeId,
     until: Timestamp,
 }
 
@@ -41,9 +42,16 @@ impl Turnstile {
         self.waiting.retain(|turn| turn.pod != pod);
     }
 
-    /// A pod or its bind changed: whoever waits may have waited for that.
-    pub fn stir(&mut self) {
-        self.stirred = !self.waiting.is_empty();
+    /// A node, a pod on it or its bind changed: whoever waits there may have waited for that.
+    pub fn stir(&mut self, node: NodeId) {
+        if !self.waiting.is_empty() {
+            self.stirred.insert(node);
+        }
+    }
+
+    /// Whether someone may be let through by now.
+    pub fn is_stirred(&self) -> bool {
+        !self.stirred.is_empty()
     }
 
     /// When the first wait ends.
@@ -58,7 +66,8 @@ impl Engine {
         match self.turn_comes(now, pod) {
             Forecast::Agrees => self.bind_now(pod),
             Forecast::After(_) => {
-                self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
+                let Some(node) = self.node_of(pod) else { return };
+                self.bindings.turnstile.waiting.push_back(Turn { pod, node, until: now + PATIENCE });
                 self.bindings.queue(pod);
             }
             Forecast::Refused => {}
@@ -73,8 +82,9 @@ impl Engine {
         }
     }
 
-    /// Binds pods that need not wait any more, and gives up on those that waited too long. `O(waiting * pods on a node)`
-    /// after something stirred, where kubelet chooses with a search for each pod that is not bound; else `O(1)`.
+    /// Binds pods that need not wait any more, and gives up on those that waited too long. Where something stirred, `O(pods
+    /// on the node)` for each that waits there, and where kubelet chooses a search for each that is not bound; `O(waiting)` to
+    /// find them.
     pub(super) fn turn(&mut self, now: Timestamp) {
         while let Some(turn) = self.bindings.turnstile.waiting.front().copied().filter(|turn| turn.until <= now) {
             let why = match self.admitted_before(turn.pod).and_then(|p| self.state.pod(p)) {
@@ -83,10 +93,12 @@ impl Engine {
             };
             self.fail(now, turn.pod, ConditionReason::Unschedulable, why);
         }
-        if !std::mem::take(&mut self.bindings.turnstile.stirred) {
+        let stirred = std::mem::take(&mut self.bindings.turnstile.stirred);
+        if stirred.is_empty() {
             return;
         }
-        let waiting: Vec<PodId> = self.bindings.turnstile.waiting.iter().map(|turn| turn.pod).collect();
+        let waiting = self.bindings.turnstile.waiting.iter().filter(|turn| stirred.contains(&turn.node));
+        let waiting: Vec<PodId> = waiting.map(|turn| turn.pod).collect();
         for pod in waiting {
             // One before it may have had it give its place up.
             if self.bindings.is_queued(pod) && self.turn_comes(now, pod) == Forecast::Agrees {
@@ -115,6 +127,19 @@ impl Engine {
             let one_by_one = steered && asks_alike(ours, theirs) || aligned && has_node(theirs);
             (bound || self.bindings.is_out(*other)) && one_by_one
         })
+    }
+
+    /// Where a pod is placed.
+    pub(super) fn node_of(&self, pod: PodId) -> Option<NodeId> {
+        self.state.pod(pod)?.placed.as_ref().map(|p| p.node)
+    }
+
+    /// A pod is on its way no more. Whoever waits on its node may have waited for it.
+    pub(super) fn forget_binding(&mut self, pod: PodId) {
+        if let Some(node) = self.node_of(pod) {
+            self.bindings.turnstile.stir(node);
+        }
+        self.bindings.forget(pod);
     }
 
     fn is_steered(&self, node: NodeId) -> bool {

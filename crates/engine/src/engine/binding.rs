@@ -48,7 +48,6 @@ impl Bindings {
     pub fn forget(&mut self, pod: PodId) {
         self.waiting.remove(&pod);
         self.turnstile.leave(pod);
-        self.turnstile.stir();
         match self.stages.remove(&pod) {
             Some(Stage::Preparing(tickets)) => {
                 for ticket in tickets {
@@ -209,7 +208,7 @@ impl Engine {
 
     /// A bind of ours took effect.
     pub(super) fn bound(&mut self, pod: PodId) {
-        self.bindings.forget(pod);
+        self.forget_binding(pod);
         self.queue.remove(pod);
         self.state.confirm(pod);
         self.settle_own_bind(pod);
@@ -223,7 +222,7 @@ impl Engine {
 
     /// A placement came to nothing: all of it is given back, the pod says why and backs off.
     pub(super) fn fail(&mut self, now: Timestamp, pod: PodId, reason: ConditionReason, why: String) {
-        self.bindings.forget(pod);
+        self.forget_binding(pod);
         self.undo_placement(pod);
         self.say(pod, reason, why.into());
         #[cfg(feature = "planted-bugs")]

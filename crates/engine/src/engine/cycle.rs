@@ -48,7 +48,7 @@ impl Engine {
         };
         self.finish_attempt(pod);
         self.take_place(pod, &class, node, choice, plan);
-        self.state.nominate(pod, None);
+        self.nominate_in_books(pod, None);
         self.state.end_decision();
         match self.reserve(pod) {
             Some(why) => self.fail(now, pod, ConditionReason::Unschedulable, why),

@@ -10,7 +10,10 @@ use crate::state::Stage;
 impl Engine {
     pub(super) fn take_event(&mut self, now: Timestamp, event: Event) {
         match event {
-            Event::NodeApplied(node) => self.state.apply_node(&node),
+            Event::NodeApplied(node) => {
+                self.state.apply_node(&node);
+                self.stir_named(&node.name);
+            }
             // Its report, if there is one, stays until it is deleted itself.
             Event::NodeDeleted { name } => {
                 self.abandon_node(now, &name);
@@ -28,7 +31,7 @@ impl Engine {
                     self.leases.end(node.id());
                 }
                 self.state.drop_report(&node, false);
-                self.bindings.turnstile.stir();
+                self.stir_named(&node);
             }
             Event::PodApplied(pod) => self.take_pod(*pod),
             Event::PodDeleted { uid } => self.lose_pod(&uid),
@@ -64,13 +67,16 @@ impl Engine {
         }
     }
 
+    fn stir_named(&mut self, node: &str) {
+        if let Some(node) = self.state.node_named(node).map(|n| n.id()) {
+            self.bindings.turnstile.stir(node);
+        }
+    }
+
     fn take_report(&mut self, now: Timestamp, report: &DeviceReport) {
         let until = report.updated_at + self.report_lease;
-        let turns = self.state.node_named(&report.node).map(|n| self.takes_turns(n.id()));
         let node = self.state.apply_report(report, until > now);
-        if turns != Some(self.takes_turns(node)) {
-            self.bindings.turnstile.stir();
-        }
+        self.bindings.turnstile.stir(node);
         if until > now {
             self.leases.set(node, report.node.as_str().into(), until);
         } else {
@@ -79,8 +85,8 @@ impl Engine {
     }
 
     fn take_pod(&mut self, mut pod: Pod) {
-        if pod.started_at.is_some() {
-            self.bindings.turnstile.stir();
+        if let (Some(_), Some(assignment)) = (pod.started_at, &pod.assignment) {
+            self.stir_named(&assignment.node);
         }
         let profile = self.profile_index(&pod.scheduler);
         if pod.assignment.is_none() && profile.is_none() {
@@ -112,7 +118,7 @@ impl Engine {
             // A confirmed bind is a fact; a version of the pod from before it changes nothing.
             (None, Some(Stage::Bound)) => {}
             (None, Some(Stage::Assumed)) if pod.terminating => {
-                self.bindings.forget(id);
+                self.forget_binding(id);
                 self.undo_placement(id);
                 self.queue.remove(id);
             }
@@ -196,7 +202,7 @@ impl Engine {
                         ours,
                         theirs,
                     }));
-                    self.bindings.forget(id);
+                    self.forget_binding(id);
                     self.undo_placement(id);
                 }
                 self.queue.remove(id);
@@ -229,7 +235,7 @@ impl Engine {
 
     fn forget_pod(&mut self, uid: &PodUid) {
         let Some(id) = self.state.pod_of(uid).map(|p| p.id) else { return };
-        self.bindings.forget(id);
+        self.forget_binding(id);
         self.queue.remove(id);
         self.late.remove(&id);
         if self.state.pod(id).and_then(|p| p.placed.as_ref()).is_some_and(|p| p.stage == Stage::Assumed) {

@@ -10,11 +10,11 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use crate::contract::ConditionReason;
-use crate::engine::{Engine, profile_for};
-use crate::framework::{Profile, Reason, Rejection, find_cards};
+use crate::engine::Engine;
+use crate::framework::{Reason, Rejection, find_cards};
 use crate::ledger::{CardChoice, Shortage};
 use crate::model::{NodeId, PodId, PodName, Timestamp};
-use crate::preemption::fits_beside_nominated;
+use crate::preemption::leaves_cards_to_nominated;
 use crate::state::{Class, Placed, PodEntry, Resolution, Stage, Transaction};
 
 /// Whether a bind may go out.
@@ -43,8 +43,9 @@ impl Engine {
                 Err(missed) => missed,
             };
             if missed.iter().any(|(other, _)| *other == pod) {
-                if let Some(first) = later.first() {
-                    return Forecast::After(*first);
+                // Two that wait for each other would do so until they gave up.
+                if let Some(other) = later.iter().find(|other| !self.bindings.is_queued(**other)) {
+                    return Forecast::After(*other);
                 }
                 self.give_up(now, node, missed);
                 return Forecast::Refused;
@@ -59,15 +60,13 @@ impl Engine {
 
     /// Places a pod and then those that come later, if all of them find cards; else nothing changes.
     fn arrange(&mut self, node: NodeId, pod: PodId, later: &[PodId]) -> Result<(), Vec<Missed>> {
-        let profiles = &self.profiles;
         self.state.transaction(|what_if| {
             let all = std::iter::once(pod).chain(later.iter().copied());
             let before: Vec<(PodId, Placed)> = all.filter_map(|it| Some((it, what_if.remove(it)?))).collect();
             let (mut moved, mut missed) = (false, Vec::new());
             for (other, before) in &before {
                 let Some(class) = what_if.pod(*other).map(|p| what_if.class(p.class).clone()) else { continue };
-                let Some(profile) = profile_for(profiles, &class) else { continue };
-                match place_again(what_if, profile, &class, *other, node, before, moved) {
+                match place_again(what_if, &class, *other, node, before, moved) {
                     Ok(stays) => moved |= !stays,
                     Err(rejection) => missed.push((*other, rejection)),
                 }
@@ -129,7 +128,6 @@ fn precedence(pod: &PodEntry) -> (Reverse<i32>, Timestamp, &PodName) {
 /// every placement, once any pod has `moved`.
 fn place_again(
     what_if: &mut Transaction<'_>,
-    profile: &Profile,
     class: &Class,
     pod: PodId,
     node: NodeId,
@@ -149,11 +147,7 @@ fn place_again(
         return Ok(true);
     }
     what_if.remove(pod);
-    match fits_beside_nominated(what_if, profile, class, pod, node) {
-        Some(rejection) => Err(rejection),
-        None => {
-            what_if.place(pod, node, &placement);
-            Ok(stays)
-        }
-    }
+    leaves_cards_to_nominated(what_if, class, pod, node)?;
+    what_if.place(pod, node, &placement);
+    Ok(stays)
 }

@@ -116,8 +116,14 @@ impl Engine {
 
     /// Enough have a place: they are bound. The rest is tried again one by one.
     fn start_gang(&mut self, now: Timestamp, gang: GangAttempt) {
+        // What was kept for the attempt is in nobody's way.
+        for pod in &gang.placed {
+            self.nominate_in_books(*pod, None);
+        }
+        for wanting in &gang.wanting {
+            self.nominate_in_books(wanting.pod, wanting.kept);
+        }
         for pod in gang.placed {
-            self.state.nominate(pod, None);
             // One pod of a class fitted; the next one that waits may fit as well.
             if let Some(class) = self.state.pod(pod).map(|p| p.class) {
                 self.queue.wake(class);
@@ -128,7 +134,6 @@ impl Engine {
             }
         }
         for wanting in gang.wanting {
-            self.state.nominate(wanting.pod, wanting.kept);
             self.park_member(now, wanting.pod, wanting.text);
         }
         for (pod, text) in gang.missed {

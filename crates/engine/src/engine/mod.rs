@@ -156,7 +156,14 @@ impl Engine {
             if !self.wake_pods() {
                 return Step::Busy;
             }
-            let Some(pod) = self.queue.head() else { return Step::Rest };
+            let Some(pod) = self.queue.head() else {
+                // Somebody gave a place up meanwhile. It ends: nobody gets one by this.
+                if self.bindings.turnstile.is_stirred() {
+                    self.turn(now);
+                    continue;
+                }
+                return Step::Rest;
+            };
             if self.try_gang(now, pod) {
                 continue;
             }

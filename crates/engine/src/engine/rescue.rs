@@ -7,6 +7,7 @@ use crate::engine::{Engine, profile_for};
 use crate::framework::Rescue;
 use crate::model::{NodeId, PodId, PodUid, Timestamp};
 use crate::preemption::Attempt;
+use crate::queue::Place;
 use crate::state::{Class, Resolution, Stage};
 
 /// A node, and the pods that would have to leave it.
@@ -87,6 +88,8 @@ impl Engine {
         let (uid, name, priority, node_name) =
             (entry.uid.clone(), entry.name.clone(), entry.priority, state.name().clone());
         let scheduler = self.scheduler_of(pod).unwrap_or_default();
+        let stays = |v: &&PodId| self.state.pod(**v).is_some_and(|p| !p.terminating && !p.preempted);
+        let new = victims.iter().filter(stays).count();
         for victim in victims {
             self.evict_for(now, *victim, &node_name, (&uid, &name), &scheduler);
         }
@@ -103,7 +106,9 @@ impl Engine {
             // All of them were only placed in our own books: there is nobody to wait for.
             self.queue.wake_pod(pod);
         }
-        *self.preemptions.victims.entry(u32::try_from(victims.len()).unwrap_or(u32::MAX)).or_default() += 1;
+        if new > 0 {
+            *self.preemptions.victims.entry(u32::try_from(new).unwrap_or(u32::MAX)).or_default() += 1;
+        }
         format!(
             "preemption: found a potential placement for pod on node {node_name}, preempting {} victims",
             victims.len()
@@ -147,10 +152,16 @@ impl Engine {
     /// A pod that was to be evicted stays, so that whom it was to make room for looks again, after a pause: for others, and
     /// for this one where nobody else would do.
     pub(super) fn keep_victim(&mut self, now: Timestamp, victim: &PodUid, preemptor: &PodUid) {
-        if let Some(victim) = self.state.pod_of(victim).filter(|p| p.preempted && !p.terminating).map(|p| p.id) {
-            self.state.keep_preempted(victim);
-        }
-        if let Some(preemptor) = self.state.pod_of(preemptor).map(|p| p.id) {
+        let Some(victim) = self.state.pod_of(victim).filter(|p| p.preempted && !p.terminating).map(|p| p.id) else {
+            return;
+        };
+        self.state.keep_preempted(victim);
+        let Some(preemptor) = self.state.pod_of(preemptor).filter(|p| p.placed.is_none()).map(|p| p.id) else { return };
+        let place = self.queue.get(preemptor).map(|w| w.place);
+        let looks = matches!(place, Some(Place::Active | Place::Backoff(_) | Place::Unschedulable(_)));
+        // Meanwhile it may have found room elsewhere, or have others make some.
+        let elsewhere = self.state.nominated_node(preemptor).is_some_and(|node| Some(node) != self.node_of(victim));
+        if looks && !elsewhere {
             self.nominate(preemptor, None);
             self.queue.back_off(preemptor, now);
         }
@@ -173,10 +184,19 @@ impl Engine {
         if self.state.nominated_node(pod) == node {
             return;
         }
-        self.state.nominate(pod, node);
+        self.nominate_in_books(pod, node);
         let Some(entry) = self.state.pod(pod) else { return };
         let name = node.and_then(|node| self.state.node(node)).map(|n| n.name().clone());
         self.outbox.push_back(Action::Nominate { uid: entry.uid.clone(), pod: entry.name.clone(), node: name });
+    }
+
+    /// As [`Engine::nominate`], and tells nobody. What a nomination is in the way of may go on without it.
+    pub(super) fn nominate_in_books(&mut self, pod: PodId, node: Option<NodeId>) {
+        let before = self.state.nominated_node(pod);
+        self.state.nominate(pod, node);
+        if before != node {
+            before.into_iter().chain(node).for_each(|node| self.bindings.turnstile.stir(node));
+        }
     }
 
     /// Makes pods ready for which a node that changed is kept: that would fit there, or have nobody to wait for any more.

@@ -38,12 +38,7 @@ pub(crate) fn fits_beside_nominated(
     pod: PodId,
     node: NodeId,
 ) -> Option<Rejection> {
-    let priority = what_if.pod(pod).map(|p| p.priority)?;
-    let awaited = |other: &PodId| {
-        let other = what_if.pod(*other).filter(|o| o.id != pod && o.placed.is_none());
-        other.is_some_and(|o| o.priority >= priority)
-    };
-    let others: Vec<PodId> = what_if.nominated_on(node).filter(awaited).collect();
+    let others = awaited(what_if, pod, node);
     if others.is_empty() {
         return None;
     }
@@ -60,6 +55,28 @@ pub(crate) fn fits_beside_nominated(
         let pre = profile.pre_filter(what_if, class);
         Resolution::Rollback(rejection(what_if, profile, class, &pre, node))
     })
+}
+
+/// Whether those that room is being made for on a node, of a pod's priority or a higher one, find their cards once who leaves
+/// has left, beside the pod on those that it would have now. The rejection says that they do not.
+pub(crate) fn leaves_cards_to_nominated(
+    what_if: &mut Transaction<'_>,
+    class: &Class,
+    pod: PodId,
+    node: NodeId,
+) -> Result<(), Rejection> {
+    let others = awaited(what_if, pod, node);
+    if others.is_empty() || cards_remain(what_if, &others, node, (pod, class)) { Ok(()) } else { Err(no_room()) }
+}
+
+/// Pods of a pod's priority or a higher one that room is being made for on a node.
+fn awaited(state: &State, pod: PodId, node: NodeId) -> Vec<PodId> {
+    let Some(priority) = state.pod(pod).map(|p| p.priority) else { return Vec::new() };
+    let awaited = |other: &PodId| {
+        let other = state.pod(*other).filter(|o| o.id != pod && o.placed.is_none());
+        other.is_some_and(|o| o.priority >= priority)
+    };
+    state.nominated_on(node).filter(awaited).collect()
 }
 
 fn no_room() -> Rejection {

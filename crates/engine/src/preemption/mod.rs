@@ -12,5 +12,5 @@ mod orders;
 mod search;
 
 pub(crate) use dry_run::helps;
-pub(crate) use fit::fits_beside_nominated;
+pub(crate) use fit::{fits_beside_nominated, leaves_cards_to_nominated};
 pub use search::{Attempt, Search};

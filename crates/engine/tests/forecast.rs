@@ -157,6 +157,18 @@ impl Site {
         self.run.delete(name);
     }
 
+    /// The node's agent reports cards as sick, and kubelet gives them to nobody.
+    fn sicken(&mut self, cards: &[usize]) {
+        let numa: Vec<_> = self.kubelet.cards.iter().map(|(numa, _)| *numa).collect();
+        let (_, mut report) = node_with(&numa, Some(self.kubelet.topology));
+        for at in cards {
+            report.devices[*at].card.health = Health::Unhealthy("XID 79".into());
+            self.kubelet.cards[*at].1 = false;
+        }
+        self.run.report(report);
+        self.carry_out();
+    }
+
     fn wait(&mut self, millis: u64) {
         self.run.wait(millis);
         self.carry_out();
@@ -205,11 +217,7 @@ fn who_is_bound_first_gets_what_kubelet_gives_first_whoever_was_placed_first() {
 fn who_has_no_cards_left_by_then_gives_its_place_up_and_says_so() {
     let mut site = Site::sockets(2, 2);
     site.arrive("slow", 2);
-    let (_, mut report) = node_with(&[Some(0), Some(0), Some(1), Some(1)], Some(site.kubelet.topology));
-    for at in [0, 2] {
-        report.devices[at].card.health = Health::Unhealthy("XID 79".into());
-    }
-    site.run.report(report);
+    site.sicken(&[0, 2]);
     site.prepared("slow");
     assert_eq!((site.next(), site.run.node_of("slow")), (None, None));
     let why = site.run.message("slow");
@@ -222,13 +230,19 @@ fn pinned(name: &str, cards: &[usize]) -> Pod {
     Pod { uuids, ..gpu_pod(name, whole(u32::try_from(cards.len()).expect("a few"))) }
 }
 
-/// kubelet would take the lower NUMA node, which the slow pod is to have, and that one may not have another.
-#[test]
-fn who_would_get_the_cards_of_a_pod_that_is_not_bound_yet_waits_for_it() {
+/// kubelet would take the lower NUMA node for the pod that is pinned to the higher one, as long as it does not know of the
+/// slow one.
+fn one_waits() -> Site {
     let mut site = Site::sockets(2, 2);
     site.arrive("slow", 2);
     site.arrive_all([pinned("high", &[2])]);
     assert_eq!(site.next(), None, "kubelet would choose NUMA node 0");
+    site
+}
+
+#[test]
+fn who_would_get_the_cards_of_a_pod_that_is_not_bound_yet_waits_for_it() {
+    let mut site = one_waits();
     site.prepared("slow");
     assert_eq!(site.next(), Some(("slow", &[0, 1][..])));
     assert!(site.admit());
@@ -254,10 +268,7 @@ fn who_would_get_the_cards_of_a_pod_that_is_not_bound_yet_waits_for_it() {
 
 #[test]
 fn who_waits_for_a_pod_that_never_comes_gives_up() {
-    let mut site = Site::sockets(2, 2);
-    site.arrive("slow", 2);
-    site.arrive_all([pinned("high", &[2])]);
-    assert_eq!(site.next(), None);
+    let mut site = one_waits();
     site.run.now = site.run.engine.next_wakeup().expect("a deadline");
     site.carry_out();
     let why = "pods that are not bound yet are to have cards that kubelet would give to this one";
@@ -280,17 +291,8 @@ fn two_that_would_wait_for_each_other_give_up_at_once() {
 
 #[test]
 fn what_a_node_reports_may_end_a_wait() {
-    let mut site = Site::sockets(2, 2);
-    site.arrive("slow", 2);
-    site.arrive_all([pinned("high", &[2])]);
-    assert_eq!(site.next(), None);
-    let (_, mut report) = node_with(&[Some(0), Some(0), Some(1), Some(1)], Some(site.kubelet.topology));
-    for at in [0, 1] {
-        report.devices[at].card.health = Health::Unhealthy("XID 79".into());
-        site.kubelet.cards[at].1 = false;
-    }
-    site.run.report(report);
-    site.carry_out();
+    let mut site = one_waits();
+    site.sicken(&[0, 1]);
     assert_eq!(site.next(), Some(("high", &[2][..])));
     assert!(site.admit());
 }

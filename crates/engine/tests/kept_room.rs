@@ -247,14 +247,20 @@ fn a_node_that_is_no_more_is_not_kept() {
     assert_eq!(nominations(&run.rest()), [None]);
 }
 
-#[test]
-fn whoever_makes_room_and_may_not_be_evicted_is_tried_again_later() {
+/// A node that is full with one pod, which is to go for another.
+fn boss_evicts_v() -> Run {
     let mut run = Run::policy(Policy::Spread);
     run.nodes([four("m")]);
     run.pods([bound(cpus("v", 4, 0), "m", None)]);
     run.settle();
     run.pods([cpus("boss", 4, 5)]);
     assert_eq!(evicted(&run.rest()), ["v"]);
+    run
+}
+
+#[test]
+fn whoever_makes_room_and_may_not_be_evicted_is_tried_again_later() {
+    let mut run = boss_evicts_v();
     run.engine.handle(run.now, Event::EvictionRefused { uid: "v".into(), preemptor: "boss".into() });
     let at_once = run.rest();
     assert_eq!((evicted(&at_once), nominations(&at_once)), (Vec::<String>::new(), vec![None]));
@@ -294,12 +300,7 @@ fn whoever_may_not_be_evicted_is_spared_where_others_would_do() {
 /// What is on its way to being bound is not tried once more.
 #[test]
 fn a_refusal_that_comes_late_takes_nothing_from_whoever_found_room_elsewhere() {
-    let mut run = Run::policy(Policy::Spread);
-    run.nodes([four("m")]);
-    run.pods([bound(cpus("v", 4, 0), "m", None)]);
-    run.settle();
-    run.pods([cpus("boss", 4, 5)]);
-    assert_eq!(evicted(&run.rest()), ["v"]);
+    let mut run = boss_evicts_v();
     run.nodes([four("n")]).rest();
     assert_eq!(run.node_of("boss").as_deref(), Some("n"));
     run.engine.handle(run.now, Event::EvictionRefused { uid: "v".into(), preemptor: "boss".into() });

@@ -190,6 +190,7 @@ struct Desk {
     evictions: Arc<()>,
     /// Moves within the queue that metrics know of.
     moves_told: BTreeMap<(Part, Cause), u64>,
+    /// Preemptions that metrics know of.
     preemptions_told: Preemptions,
 }
 

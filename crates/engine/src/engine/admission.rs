@@ -32,7 +32,6 @@ pub(super) struct Turnstile {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Turn {
     pod: PodId,
-    node: NodeId,
     until: Timestamp,
 }
 
@@ -65,9 +64,8 @@ impl Engine {
     pub(super) fn bind_in_turn(&mut self, now: Timestamp, pod: PodId) {
         match self.turn_comes(now, pod) {
             Forecast::Agrees => self.bind_now(pod),
-            Forecast::After(_) => {
-                let Some(node) = self.node_of(pod) else { return };
-                self.bindings.turnstile.waiting.push_back(Turn { pod, node, until: now + PATIENCE });
+            Forecast::Waits => {
+                self.bindings.turnstile.waiting.push_back(Turn { pod, until: now + PATIENCE });
                 self.bindings.queue(pod);
             }
             Forecast::Refused => {}
@@ -76,10 +74,7 @@ impl Engine {
 
     /// Whether it is a pod's turn.
     fn turn_comes(&mut self, now: Timestamp, pod: PodId) -> Forecast {
-        match self.admitted_before(pod) {
-            Some(other) => Forecast::After(other),
-            None => self.foretell(now, pod),
-        }
+        if self.admitted_before(pod).is_some() { Forecast::Waits } else { self.foretell(now, pod) }
     }
 
     /// Binds pods that need not wait any more, and gives up on those that waited too long. Where something stirred, `O(pods
@@ -97,8 +92,9 @@ impl Engine {
         if stirred.is_empty() {
             return;
         }
-        let waiting = self.bindings.turnstile.waiting.iter().filter(|turn| stirred.contains(&turn.node));
-        let waiting: Vec<PodId> = waiting.map(|turn| turn.pod).collect();
+        let waiting = self.bindings.turnstile.waiting.iter().map(|turn| turn.pod);
+        let waiting: Vec<PodId> =
+            waiting.filter(|pod| self.node_of(*pod).is_some_and(|node| stirred.contains(&node))).collect();
         for pod in waiting {
             // One before it may have had it give its place up.
             if self.bindings.is_queued(pod) && self.turn_comes(now, pod) == Forecast::Agrees {
@@ -113,8 +109,7 @@ impl Engine {
         let entry = self.state.pod(pod)?;
         let node = entry.placed.as_ref()?.node;
         let ours = &self.state.class(entry.class).spec.gpu;
-        let (steered, aligned) = self.takes_turns(node);
-        let aligned = aligned && has_node(ours);
+        let (steered, aligned) = (self.is_steered(node), self.is_aligned(node) && has_node(ours));
         if ours.is_none() || !(steered || aligned) {
             return None;
         }
@@ -127,11 +122,6 @@ impl Engine {
             let one_by_one = steered && asks_alike(ours, theirs) || aligned && has_node(theirs);
             (bound || self.bindings.is_out(*other)) && one_by_one
         })
-    }
-
-    /// Where a pod is placed.
-    pub(super) fn node_of(&self, pod: PodId) -> Option<NodeId> {
-        self.state.pod(pod)?.placed.as_ref().map(|p| p.node)
     }
 
     /// A pod is on its way no more. Whoever waits on its node may have waited for it.
@@ -153,11 +143,6 @@ impl Engine {
     /// Whether kubelet looks at NUMA nodes for any of a pod's devices, where it does.
     pub(super) fn has_numa_nodes(&self, pod: PodId) -> bool {
         self.state.pod(pod).is_some_and(|p| has_node(&self.state.class(p.class).spec.gpu))
-    }
-
-    /// Why pods come to a node's kubelet one after another: since they are told apart by it, and since it chooses by it.
-    pub(super) fn takes_turns(&self, node: NodeId) -> (bool, bool) {
-        (self.is_steered(node), self.is_aligned(node))
     }
 }
 

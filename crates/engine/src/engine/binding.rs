@@ -95,10 +95,6 @@ impl Engine {
     /// A pod was placed: asks the Permit plugins, and again those of pods that they hold, since one more
     /// placement may be what they wait for.
     pub(super) fn start_binding(&mut self, now: Timestamp, pod: PodId) {
-        // One before it of its gang may have had it give its place up.
-        if self.state.pod(pod).is_none_or(|p| p.placed.is_none()) {
-            return;
-        }
         self.queue.move_to(pod, Place::InFlight);
         self.ask_permit(now, pod);
         for (held, _) in self.bindings.held() {
@@ -109,7 +105,7 @@ impl Engine {
     }
 
     fn ask_permit(&mut self, now: Timestamp, pod: PodId) {
-        let Some(node) = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node) else { return };
+        let Some(node) = self.node_of(pod) else { return };
         let Some(profile) = self.profile_of(pod) else { return };
         let mut wait: Option<Timestamp> = None;
         let mut refused = None;
@@ -212,7 +208,7 @@ impl Engine {
         self.queue.remove(pod);
         self.state.confirm(pod);
         self.settle_own_bind(pod);
-        let Some(node) = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node) else { return };
+        let Some(node) = self.node_of(pod) else { return };
         if let Some(profile) = self.profile_of(pod) {
             for plugin in profile.post_binds() {
                 plugin.post_bind(&self.state, pod, node);
@@ -234,7 +230,7 @@ impl Engine {
 
     /// Takes a placement of ours back.
     pub(super) fn undo_placement(&mut self, pod: PodId) {
-        let node = self.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node);
+        let node = self.node_of(pod);
         if let (Some(node), Some(profile)) = (node, self.profile_of(pod)) {
             for plugin in profile.reserves().iter().rev() {
                 plugin.unreserve(&self.state, pod, node);
@@ -245,7 +241,7 @@ impl Engine {
 
     /// Asks the Reserve plugins; undone by the caller if one refuses.
     pub(super) fn reserve(&self, pod: PodId) -> Option<String> {
-        let node = self.state.pod(pod)?.placed.as_ref()?.node;
+        let node = self.node_of(pod)?;
         let profile = self.profile_of(pod)?;
         profile.reserves().iter().find_map(|plugin| match plugin.reserve(&self.state, pod, node) {
             Verdict::Pass => None,

@@ -22,8 +22,8 @@ use crate::state::{Class, Placed, PodEntry, Resolution, Stage, Transaction};
 pub(super) enum Forecast {
     /// kubelet gives the pod the cards that the books have for it, by now.
     Agrees,
-    /// Not before this pod's.
-    After(PodId),
+    /// Not yet: others come first.
+    Waits,
     /// The pod has given its place up.
     Refused,
 }
@@ -44,14 +44,14 @@ impl Engine {
             };
             if missed.iter().any(|(other, _)| *other == pod) {
                 // Two that wait for each other would do so until they gave up.
-                if let Some(other) = later.iter().find(|other| !self.bindings.is_queued(**other)) {
-                    return Forecast::After(*other);
+                if !later.iter().all(|other| self.bindings.is_queued(*other)) {
+                    return Forecast::Waits;
                 }
                 self.give_up(now, node, missed);
                 return Forecast::Refused;
             }
-            if let Some((other, _)) = missed.iter().find(|(other, _)| !self.yields(*other, pod)) {
-                return Forecast::After(*other);
+            if !missed.iter().all(|(other, _)| self.yields(*other, pod)) {
+                return Forecast::Waits;
             }
             later.retain(|other| !missed.iter().any(|(it, _)| it == other));
             self.give_up(now, node, missed);
@@ -93,8 +93,7 @@ impl Engine {
     }
 
     fn node_where_kubelet_chooses(&self, pod: PodId) -> Option<NodeId> {
-        let entry = self.state.pod(pod)?;
-        let node = entry.placed.as_ref()?.node;
+        let node = self.node_of(pod)?;
         (self.is_aligned(node) && self.has_numa_nodes(pod)).then_some(node)
     }
 

@@ -85,7 +85,7 @@ impl Engine {
                 match preempts {
                     None => gang.missed.push((pod, text)),
                     Some((node, victims)) => {
-                        let new = |v: &PodId| self.state.pod(*v).is_some_and(|p| !p.preempted && !p.terminating);
+                        let new = |v: &PodId| self.state.pod(*v).is_some_and(|p| !p.is_leaving());
                         let marked: Vec<PodId> = victims.iter().copied().filter(new).collect();
                         marked.iter().for_each(|v| self.state.mark_preempted(*v, true));
                         let kept = self.state.nominated_node(pod);
@@ -144,8 +144,7 @@ impl Engine {
     /// Enough would have a place if others went: these are evicted, and every place is kept until then.
     fn make_room_for_gang(&mut self, now: Timestamp, gang: GangAttempt) {
         let group = gang.group;
-        let node_of = |engine: &Self, pod| engine.state.pod(pod).and_then(|p| p.placed.as_ref()).map(|p| p.node);
-        let placed: Vec<_> = gang.placed.iter().map(|pod| (*pod, node_of(self, *pod))).collect();
+        let placed: Vec<_> = gang.placed.iter().map(|pod| (*pod, self.node_of(*pod))).collect();
         for pod in gang.placed {
             self.undo_placement(pod);
         }

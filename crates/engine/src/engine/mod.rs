@@ -23,7 +23,7 @@ pub use snapshot::{RestoreError, Snapshot};
 
 use crate::contract::{Action, Event, Step};
 use crate::framework::{ClassCaches, Profile};
-use crate::model::{Millis, PodId, PodUid, Timestamp};
+use crate::model::{Millis, NodeId, PodId, PodUid, Timestamp};
 use crate::preemption::Search;
 use crate::queue::Queue;
 use crate::state::{Class, State};
@@ -196,6 +196,11 @@ impl Engine {
 
     fn profile_of(&self, pod: PodId) -> Option<&Profile> {
         profile_for(&self.profiles, self.state.class(self.state.pod(pod)?.class))
+    }
+
+    /// Where a pod is placed.
+    fn node_of(&self, pod: PodId) -> Option<NodeId> {
+        self.state.pod(pod)?.placed.as_ref().map(|p| p.node)
     }
 
     fn scheduler_of(&self, pod: PodId) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::framework::Rescue;
 use crate::model::{NodeId, PodId, PodUid, Timestamp};
 use crate::preemption::Attempt;
 use crate::queue::Place;
-use crate::state::{Class, Resolution, Stage};
+use crate::state::{Class, PodEntry, Resolution, Stage};
 
 /// A node, and the pods that would have to leave it.
 type Sacrifice = (NodeId, Vec<PodId>);
@@ -88,7 +88,7 @@ impl Engine {
         let (uid, name, priority, node_name) =
             (entry.uid.clone(), entry.name.clone(), entry.priority, state.name().clone());
         let scheduler = self.scheduler_of(pod).unwrap_or_default();
-        let stays = |v: &&PodId| self.state.pod(**v).is_some_and(|p| !p.terminating && !p.preempted);
+        let stays = |v: &&PodId| self.state.pod(**v).is_some_and(|p| !p.is_leaving());
         let new = victims.iter().filter(stays).count();
         for victim in victims {
             self.evict_for(now, *victim, &node_name, (&uid, &name), &scheduler);
@@ -124,7 +124,7 @@ impl Engine {
         scheduler: &str,
     ) {
         let Some(entry) = self.state.pod(victim) else { return };
-        if entry.terminating || entry.preempted {
+        if entry.is_leaving() {
             return;
         }
         // One whose bind is not out yet is only taken back: nobody but us knows that it is placed.
@@ -203,7 +203,7 @@ impl Engine {
     pub(super) fn wake_nominated(&mut self, node: NodeId) {
         let pods: Vec<PodId> = self.state.nominated_on(node).collect();
         let here = self.state.node(node).map(|n| n.pods()).unwrap_or_default();
-        let leaving = here.iter().filter_map(|p| self.state.pod(*p)).any(|p| p.preempted || p.terminating);
+        let leaving = here.iter().filter_map(|p| self.state.pod(*p)).any(PodEntry::is_leaving);
         for pod in pods {
             let Some(class) = self.state.pod(pod).map(|p| p.class) else { continue };
             if !leaving || self.would_fit(class, node) {

@@ -7,9 +7,9 @@ use crate::preemption::fit::{fits_beside_nominated, rejection};
 use crate::preemption::orders::{Victim, by_importance, orders};
 use crate::state::{Class, Placed, PodEntry, Resolution, State, Transaction};
 
-/// How much it matters that victims go, least first: those that would not go when they were told, broken budgets, the highest priority among them, the sum of their
-/// priorities (each counted from the lowest there is, so that fewer are less), how many they are, and how long the most
-/// important of them has been running.
+/// How much it matters that victims go, least first: those that would not go when they were told, broken budgets, the
+/// highest priority among them, the sum of their priorities (each counted from the lowest there is, so that fewer are
+/// less), how many they are, and how long the most important of them has been running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) struct Harm {
     kept: usize,
@@ -140,7 +140,7 @@ fn candidates(state: &State, pod: PodId, node: NodeId) -> Vec<Victim> {
 fn victim(state: &State, pod: &PodEntry) -> Option<Victim> {
     let unit = state.disruption_unit(pod);
     let members = || unit.iter().filter_map(|id| state.pod(*id));
-    let leaving = members().all(|p| p.terminating || p.preempted);
+    let leaving = members().all(PodEntry::is_leaving);
     Some(Victim {
         pod: pod.id,
         priority: members().map(|p| p.priority).max()?,

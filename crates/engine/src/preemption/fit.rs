@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::framework::{PluginName, PreFiltered, Profile, Reason, Rejection, find_cards};
 use crate::ledger::{CardChoice, Placement};
 use crate::model::{NodeId, PodId};
-use crate::state::{Class, Resolution, State, Transaction};
+use crate::state::{Class, PodEntry, Resolution, State, Transaction};
 
 const NOMINATED: PluginName = "NominatedPods";
 
@@ -102,7 +102,7 @@ fn settle_awaited(what_if: &mut Transaction<'_>, others: &[PodId], node: NodeId)
 fn release_leaving(what_if: &mut Transaction<'_>, node: NodeId) {
     let here: Vec<PodId> = what_if.node(node).map(|n| n.pods().to_vec()).unwrap_or_default();
     for pod in here {
-        if what_if.pod(pod).is_some_and(|p| p.terminating || p.preempted) {
+        if what_if.pod(pod).is_some_and(PodEntry::is_leaving) {
             what_if.release_devices(pod);
         }
     }

@@ -41,10 +41,9 @@ pub(super) fn by_importance(victims: &mut [Victim]) {
 }
 
 /// The orders to try. The first is kube-scheduler's: those that break a budget, then the rest, each by importance; before
-/// them those that would not go. For a
-/// class that asks for GPUs there are more: one for each card, in which those that hold nothing of it come first, so
-/// that this card is what gets free; and one in which cards that are cheap to free are freed. Priority goes before all of
-/// it: within a card small holders come back first, since a few large ones may do.
+/// them those that would not go. For a class that asks for GPUs there are more: one for each card, in which those that hold
+/// nothing of it come first, so that this card is what gets free; and one in which cards that are cheap to free are freed.
+/// Priority goes before all of it: within a card small holders come back first, since a few large ones may do.
 pub(super) fn orders(state: &State, class: &Class, node: NodeId, victims: &[Victim]) -> Vec<Vec<Victim>> {
     let mut first = victims.to_vec();
     first.sort_by_key(|v| (Reverse(v.protection()), v.importance()));

@@ -178,6 +178,11 @@ impl PodEntry {
         }
     }
 
+    /// Whether it goes: it is being deleted, or about to be to make room for another.
+    pub fn is_leaving(&self) -> bool {
+        self.terminating || self.preempted
+    }
+
     pub(super) fn in_slot(mut self, id: PodId) -> Self {
         self.id = id;
         self
